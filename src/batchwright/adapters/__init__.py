@@ -1,0 +1,1 @@
+"""Plans for people who train with another trainer."""

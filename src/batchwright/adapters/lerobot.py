@@ -1,0 +1,60 @@
+"""A plan as a command line of LeRobot, with what its own trainer cannot do said beside it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from batchwright.core.errors import UserError
+from batchwright.planning.quantity import Plan
+
+TRAIN_SCRIPT = "$(which lerobot-train)"
+
+
+def command(plan: Plan) -> list[str]:
+    """The words of the command; Accelerate sets the precision, LeRobot the rest."""
+    if plan.regime != "dataset":
+        raise UserError(f"LeRobot trains on recorded data; {plan.algo} does not.", ["--policy act", "--policy smolvla"])
+    launcher = [
+        "accelerate",
+        "launch",
+        f"--mixed_precision={'bf16' if plan['precision'] == 'bf16' else 'no'}",
+        TRAIN_SCRIPT,
+    ]
+    words = [
+        *launcher,
+        f"--dataset.repo_id={plan.task.name or 'USER/DATASET'}",
+        f"--policy.type={plan.algo}",
+        f"--batch_size={plan['samples_per_step']}",
+        f"--num_workers={plan['workers']}",
+        f"--steps={plan['total_updates'] * plan['accumulation']}",
+    ]
+    if plan.get("learning_rate") is not None:
+        words.append(f"--policy.optimizer_lr={plan['learning_rate']}")
+    return words
+
+
+def limits(plan: Plan) -> list[str]:
+    """What of the plan `lerobot-train` 0.4 cannot carry out by itself."""
+    said = []
+    if plan["accumulation"] > 1:
+        said.append(
+            f"lerobot-train does not accumulate gradients: it would update on {plan['samples_per_step']} samples, "
+            f"not on {plan['samples_per_update']}; --steps counts micro-batches here."
+        )
+    if plan["gradient_checkpointing"]:
+        said.append(f"lerobot-train has no gradient checkpointing for {plan.algo}.")
+    if plan["datasets"] > 1:
+        said.append("lerobot-train 0.4 refuses several datasets in one run: merge them first.")
+    return said
+
+
+def text(plan: Plan) -> str:
+    """The command, with its limits as comments above it."""
+    words = [word if word == TRAIN_SCRIPT else shlex.quote(word) for word in command(plan)]
+    first, rest = " ".join(words[:4]), words[4:]
+    return "\n".join([*(f"# note: {line}" for line in limits(plan)), " \\\n  ".join([first, *rest])])
+
+
+def to_dict(plan: Plan) -> dict[str, Any]:
+    return {"trainer": "lerobot", "command": command(plan), "limits": limits(plan)}

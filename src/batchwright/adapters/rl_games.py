@@ -1,0 +1,89 @@
+"""A plan in the words of rl_games and Isaac Lab."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from batchwright.core.errors import UserError
+from batchwright.planning.quantity import DERIVED, Plan
+
+
+def settings(plan: Plan) -> dict[str, Any]:
+    """The keys of `params.config`, in rl_games' own names."""
+    if plan.algo != "ppo":
+        raise UserError(f"rl_games trains on-policy with PPO (it calls it a2c), not {plan.algo}.", ["--algo ppo"])
+    if plan.get("rollout_episodes"):
+        raise UserError(
+            "rl_games rolls out a fixed number of steps, not whole episodes.",
+            ["--rollout-steps 16 (without --rollout-episodes)"],
+        )
+    config: dict[str, Any] = {
+        "num_actors": plan["num_envs"],
+        "horizon_length": plan["rollout_steps"],
+        "minibatch_size": plan["minibatch_transitions"],
+        "mini_epochs": plan["epochs"],
+        "max_epochs": plan["iterations"],
+        "learning_rate": plan["learning_rate"],
+        "gamma": plan["gamma"],
+        "entropy_coef": plan["entropy_start"],
+        "grad_norm": plan["max_grad_norm"],
+    }
+    if plan.get("seq_length"):
+        config["seq_length"] = plan["seq_length"]
+    return config
+
+
+def yaml_fragment(plan: Plan) -> str:
+    """The part of a YAML file that the plan settles."""
+    lines = [f"    {name}: {_scalar(value)}" for name, value in settings(plan).items()]
+    return "\n".join(["params:", "  config:", *lines])
+
+
+def overrides(plan: Plan) -> list[str]:
+    """Hydra-style overrides for Isaac Lab; the number of environments belongs to the scene there."""
+    config = settings(plan)
+    envs = config.pop("num_actors")
+    return [
+        f"env.scene.num_envs={envs}",
+        *(f"agent.params.config.{name}={_scalar(value)}" for name, value in config.items()),
+    ]
+
+
+def batch_block(plan: Plan) -> str:
+    """The block that says what was calculated."""
+    config = settings(plan)
+    auto = " (auto-calculated)" if plan.quantities["minibatch_transitions"].source == DERIVED else ""
+    return "\n".join(
+        [
+            "[INFO]: Batch configuration:",
+            f"         num_envs = {config['num_actors']}",
+            f"         horizon_length = {config['horizon_length']}",
+            *([f"         num_agents = {plan['num_agents']}"] if plan.get("num_agents") else []),
+            f"         batch_size = {plan['rollout_transitions']}",
+            f"         minibatch_size = {config['minibatch_size']}{auto}",
+            f"         mini_epochs = {config['mini_epochs']}",
+        ]
+    )
+
+
+def text(plan: Plan) -> str:
+    """Everything to paste."""
+    return "\n\n".join(
+        [
+            batch_block(plan),
+            "# YAML\n" + yaml_fragment(plan),
+            "# Hydra overrides (Isaac Lab)\n" + " \\\n  ".join(overrides(plan)),
+        ]
+    )
+
+
+def to_dict(plan: Plan) -> dict[str, Any]:
+    return {"trainer": "rl_games", "config": settings(plan), "yaml": yaml_fragment(plan), "overrides": overrides(plan)}
+
+
+def _scalar(value: object) -> str:
+    # PyYAML reads 1e-05 as text: a float needs its point.
+    if isinstance(value, float):
+        shown = repr(value)
+        return shown.replace("e", ".0e") if "e" in shown and "." not in shown else shown
+    return str(value)

@@ -1,0 +1,1 @@
+"""Wishes: what a user may ask for, how it is read, and where each value came from."""

@@ -1,0 +1,217 @@
+"""Wishes from a preset, a YAML file and flags, merged in that order; every value remembers where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from batchwright.config import aliases, schema
+from batchwright.config.presets import read_preset
+from batchwright.config.schema import FIELDS, SECTION_OF, SECTIONS, Config, flag_of
+from batchwright.config.values import check
+from batchwright.core.errors import UserError, did_you_mean
+
+# A file of wishes is a page; anything larger is another kind of file given by mistake.
+LARGEST_FILE_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a value came from: kind is flag, file or preset; place is how a user finds it again."""
+
+    kind: str
+    place: str
+    written_as: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.place} ({self.written_as})" if self.written_as else self.place
+
+
+Layered = tuple[Any, Origin]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The merged wishes with their origins; `before_flags` is the same without the command line."""
+
+    config: Config
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    preset: str | None = None
+    notes: tuple[str, ...] = ()
+    before_flags: Config = field(default_factory=Config)
+
+    def origin(self, name: str) -> Origin | None:
+        return self.origins.get(name)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One line of a file: the key as written, its value, and its line."""
+
+    key: str
+    value: Any
+    line: int
+
+
+def resolve(
+    flags: Mapping[str, Any] | None = None, preset: str | None = None, config_file: str | Path | None = None
+) -> Resolved:
+    """Defaults < preset < file < flags; a file may name its preset itself."""
+    flags = {name: value for name, value in (flags or {}).items() if value is not None}
+    entries = _read_entries(Path(config_file)) if config_file is not None else []
+    preset = preset or next((str(e.value) for e in entries if e.key.lower() == "preset"), None)
+    regime = _guess_regime(flags, entries, preset)
+
+    layers = []
+    if preset is not None:
+        layers.append(_from_preset(preset))
+    layers.append(_from_file(entries, Path(config_file or ""), regime))
+    layers.append(_from_flags(flags))
+
+    merged: dict[str, Layered] = {}
+    notes = list(read_preset(preset).corrections) if preset else []
+    before_flags = Config()
+    for layer in layers:
+        before_flags = _build(merged)
+        notes += _drop_silenced(merged, layer)
+        merged |= layer
+    origins = {name: origin for name, (_, origin) in merged.items()}
+    return Resolved(_build(merged), origins, preset, tuple(notes), before_flags)
+
+
+# Two ways to state one thing: stating the first on a later layer silences what an earlier layer said of the others.
+SILENCES = {
+    "rollout_steps": ("rollout_episodes", "total_episodes"),
+    "rollout_episodes": ("rollout_steps",),
+    "minibatches": ("minibatch_transitions",),
+    "minibatch_transitions": ("minibatches",),
+    "total_steps": ("total_episodes",),
+    "total_episodes": ("total_steps",),
+}
+
+
+def _drop_silenced(merged: dict[str, Layered], layer: Mapping[str, Layered]) -> list[str]:
+    """Removes what a later layer replaces under another name; says each removal."""
+    said = []
+    for name, (_, origin) in layer.items():
+        for other in SILENCES.get(name, ()):
+            if other in merged and other not in layer:
+                value, was = merged.pop(other)
+                said.append(f"{other} {value} of {was} is replaced by {name} of {origin}")
+    return said
+
+
+def _from_preset(preset: str) -> dict[str, Layered]:
+    found = read_preset(preset)
+    origin = Origin("preset", f"preset {found.name}")
+    return {name: (check(name, raw, f"{origin}: {name}"), origin) for name, raw in found.values.items()}
+
+
+def _from_flags(flags: Mapping[str, Any]) -> dict[str, Layered]:
+    for name in flags:
+        if name not in FIELDS:
+            raise UserError(f"unknown option {name!r}.", did_you_mean(name, FIELDS))
+    return {name: (check(name, raw, flag_of(name)), Origin("flag", flag_of(name))) for name, raw in flags.items()}
+
+
+def _build(merged: Mapping[str, Layered]) -> Config:
+    """The frozen config of a flat mapping."""
+    config = Config()
+    for section in SECTIONS:
+        mine = {name: value for name, (value, _) in merged.items() if SECTION_OF[name] == section}
+        config = replace(config, **{section: replace(getattr(config, section), **mine)})
+    return config
+
+
+def _guess_regime(flags: Mapping[str, Any], entries: list[_Entry], preset: str | None) -> str:
+    """The regime that decides what "batch_size" means, before the values are merged."""
+    stated: dict[str, Any] = dict(read_preset(preset).values) if preset else {}
+    stated |= {entry.key.lower(): entry.value for entry in entries}
+    stated |= flags
+    if any(mark in stated for mark in aliases.DATASET_MARKS) and "policy" not in stated:
+        return schema.DATASET
+    if any(mark in stated for mark in aliases.REPLAY_MARKS) and "algo" not in stated:
+        return schema.REPLAY
+    return schema.regime_of(str(stated.get("algo")), stated.get("policy"), bool(stated.get("rrd")))
+
+
+def _from_file(entries: list[_Entry], path: Path, regime: str) -> dict[str, Layered]:
+    """Checked values of a file under our names; a number stated twice is refused."""
+    found: dict[str, Layered] = {}
+    for entry in entries:
+        place = f"{path.name}:{entry.line}"
+        if entry.key.lower() == "preset":
+            continue
+        name = aliases.canonical(entry.key, regime)
+        if name is None:
+            close = did_you_mean(entry.key, aliases.known_keys())
+            hint = f" Did you mean {' or '.join(close)}?" if close else ""
+            raise UserError(f"{place}: unknown key {entry.key!r}.{hint}", close)
+        if name in found:
+            raise UserError(
+                f"{place}: {entry.key} states {name} again, already stated at {found[name][1]}.",
+                [f"remove one of the two lines for {name}"],
+            )
+        written_as = entry.key if entry.key != name else ""
+        found[name] = check(name, entry.value, f"{place}: {entry.key}"), Origin("file", place, written_as)
+    return _imply_algo(found, regime, path)
+
+
+def _imply_algo(found: dict[str, Layered], regime: str, path: Path) -> dict[str, Layered]:
+    """A file in the words of return decomposition means replay with it, though it never says so."""
+    rrd_names = ("rrd_timesteps_per_update", "subsequence_timesteps")
+    if regime == schema.REPLAY and "rrd" not in found and any(name in found for name in rrd_names):
+        name = next(name for name in rrd_names if name in found)
+        found["rrd"] = (True, Origin("file", found[name][1].place, "implied by " + (found[name][1].written_as or name)))
+    return found
+
+
+def _read_entries(path: Path) -> list[_Entry]:
+    """The keys of a YAML file with their lines; sections only group."""
+    import yaml
+
+    try:
+        if path.stat().st_size > LARGEST_FILE_BYTES:
+            raise UserError(f"{path} is larger than 1 MB: not a file of settings.", ["--config FILE.yaml"])
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UserError(f"cannot read {path}: {reason}.", ["--config FILE.yaml"]) from None
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        return [] if node is None else list(_walk(node, yaml.SafeLoader(""), path, depth=0))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise UserError(f"{path.name}{line}: not YAML: {problem}.") from None
+    except (RecursionError, ValueError) as error:
+        raise UserError(f"{path.name}: not readable as YAML settings: {error}.") from None
+
+
+def _walk(node: Any, loader: Any, path: Path, depth: int) -> Iterator[_Entry]:
+    import yaml
+
+    if not isinstance(node, yaml.MappingNode):
+        raise UserError(
+            f"{path.name}:{node.start_mark.line + 1}: settings are a mapping (key: value), not a {node.id}.",
+            ["write lines such as   num_envs: 8"],
+        )
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise UserError(f"{path.name}:{line}: a key must be a plain word.")
+        key = str(key_node.value)
+        if (
+            depth == 0
+            and isinstance(value_node, yaml.MappingNode)
+            and key.lower() in (*SECTIONS, *aliases.FOREIGN_SECTIONS)
+        ):
+            yield from _walk(value_node, loader, path, depth + 1)
+        elif isinstance(value_node, yaml.MappingNode):
+            close = did_you_mean(key, (*SECTIONS, *aliases.FOREIGN_SECTIONS))
+            raise UserError(f"{path.name}:{line}: unknown section {key!r}.", [f"{name}:" for name in close])
+        else:
+            yield _Entry(key, loader.construct_object(value_node, deep=True), line)

@@ -1,0 +1,47 @@
+"""Named settings, each a YAML file with its source and, where we measured it, its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from batchwright.core.errors import unknown
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One preset: its values by field name, where they come from, and what was corrected."""
+
+    name: str
+    summary: str
+    source: str
+    values: Mapping[str, Any]
+    corrections: tuple[str, ...] = ()
+    result: str = ""
+
+
+def preset_names() -> list[str]:
+    """All presets, sorted."""
+    files = (entry.name for entry in resources.files(__name__).iterdir())
+    return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
+
+
+@cache
+def read_preset(name: str) -> Preset:
+    """The preset of that name."""
+    import yaml
+
+    if name not in preset_names():
+        raise unknown("preset", name, preset_names(), "--preset")
+    raw = yaml.safe_load(resources.files(__name__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
+    return Preset(
+        name=name,
+        summary=raw["summary"],
+        source=raw["source"],
+        values=raw["values"],
+        corrections=tuple(raw.get("corrections", ())),
+        result=raw.get("result", ""),
+    )

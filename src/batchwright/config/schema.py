@@ -1,0 +1,209 @@
+"""Every wish a user can state, as frozen dataclasses; None means "not stated: the planner decides".
+
+The name of a field is the key in YAML and, with dashes, the flag on the command line. A field's metadata holds its
+help, its bounds and the regimes it belongs to, so that flags, YAML and error messages read one table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+ON_POLICY_ALGOS = ("ppo", "a2c", "reinforce")
+REPLAY_ALGOS = ("sac", "dqn")
+ALGOS = ON_POLICY_ALGOS + REPLAY_ALGOS
+POLICIES = ("act", "smolvla")
+HOLDS = ("transitions-per-update", "reuse", "total-steps")
+TRAINERS = ("rl_games", "sb3", "lerobot")
+
+ON_POLICY, REPLAY, DATASET = "on-policy", "replay", "dataset"
+REGIMES = (ON_POLICY, REPLAY, DATASET)
+
+# Far beyond any real run, and small enough that products of two stay exact in a float.
+LARGEST_COUNT = 10**12
+
+
+def wish(
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    regimes: tuple[str, ...] = REGIMES,
+    unit: str = "",
+) -> Any:
+    """A field that may be left unstated; bounds are inclusive."""
+    metadata = {"help": help, "low": low, "high": high, "choices": choices, "regimes": regimes, "unit": unit}
+    return field(default=None, metadata=metadata)
+
+
+def count(help: str, unit: str, regimes: tuple[str, ...], low: int = 1, high: int = LARGEST_COUNT) -> Any:
+    """A whole number of things."""
+    return wish(help, low=low, high=high, unit=unit, regimes=regimes)
+
+
+BOTH_RL = (ON_POLICY, REPLAY)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained, by which method."""
+
+    env: str | None = wish("environment by name: a Gymnasium id, an EnvPool id, one of our own, or file.py:factory")
+    algo: str | None = wish("algorithm; ppo when not stated", choices=ALGOS, regimes=BOTH_RL)
+    policy: str | None = wish("policy trained on recorded data (the dataset regime)", choices=POLICIES)
+    obs_shape: tuple[int, ...] | None = wish(
+        "shape of one observation when no environment is named, e.g. 17 or 256,256,3",
+        low=1,
+        high=10**6,
+        regimes=BOTH_RL,
+    )
+    obs_dtype: str | None = wish(
+        "stored type of an observation", choices=("float32", "float16", "uint8"), regimes=BOTH_RL
+    )
+    action_size: int | None = count("action dimensions when no environment is named", "dimensions", BOTH_RL, high=10**6)
+    action_kind: str | None = wish(
+        "kind of actions when no environment is named", choices=("discrete", "continuous"), regimes=BOTH_RL
+    )
+    episode_steps: int | None = count("steps of one episode when the environment does not tell", "steps", BOTH_RL)
+
+
+@dataclass(frozen=True)
+class Experience:
+    """How much is gathered between updates, and how it is cut."""
+
+    num_envs: int | None = count("environments stepped side by side", "envs", BOTH_RL, high=10**8)
+    rollout_steps: int | None = count("steps of each environment per iteration", "steps", BOTH_RL, high=10**9)
+    rollout_episodes: int | None = count("whole episodes per rollout, instead of steps", "episodes", (ON_POLICY,))
+    num_agents: int | None = count("agents in each environment", "agents", (ON_POLICY,), high=10**6)
+    minibatch_transitions: int | None = count(
+        "transitions one update sees; more than the rollout means the full rollout", "transitions", (ON_POLICY,)
+    )
+    minibatches: int | None = count("minibatches per epoch, instead of their size", "minibatches", (ON_POLICY,))
+    epochs: int | None = count("passes over each rollout", "epochs", (ON_POLICY,), high=10**6)
+    seq_length: int | None = count("steps of one recurrent sequence; sequences are never cut", "steps", (ON_POLICY,))
+    total_steps: int | None = count("environment steps of the whole run", "steps", BOTH_RL)
+    total_episodes: int | None = count("episodes of the whole run, with rollout-episodes", "episodes", (ON_POLICY,))
+    hold: str | None = wish(
+        "keep this quantity as it was (preset, file or default) while other numbers change",
+        choices=HOLDS,
+        regimes=BOTH_RL,
+    )
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The numbers of replay training and of return decomposition."""
+
+    updates_per_iteration: int | None = count("updates after each collection", "updates", (REPLAY,), high=10**9)
+    transitions_per_update: int | None = count("transitions one update draws", "transitions", (REPLAY,), high=10**9)
+    rrd: bool | None = wish("learn rewards from episode returns (RRD)", regimes=(REPLAY,))
+    rrd_timesteps_per_update: int | None = count(
+        "timesteps over all subsequences of one reward update", "timesteps", (REPLAY,), high=10**9
+    )
+    subsequence_timesteps: int | None = count(
+        "random timesteps drawn from one episode", "timesteps", (REPLAY,), high=10**9
+    )
+    replay_transitions: int | None = count("capacity of the replay buffer", "transitions", (REPLAY,))
+    warmup_steps: int | None = count("random steps before the first update", "steps", (REPLAY,), low=0)
+    store_next_obs: bool | None = wish(
+        "store next observations apart instead of sharing frames between neighbours", regimes=(REPLAY,)
+    )
+
+
+@dataclass(frozen=True)
+class Learning:
+    """The numbers of the optimiser and of the objective."""
+
+    learning_rate: float | None = wish("step size of the optimiser", low=1e-12, high=10.0)
+    scale_learning_rate: bool | None = wish(
+        "scale the learning rate with the minibatch against the preset's, up to 4x", regimes=(ON_POLICY,)
+    )
+    gamma: float | None = wish("discount of future reward", low=0.0, high=1.0, regimes=BOTH_RL)
+    entropy_start: float | None = wish("entropy bonus at the start", low=0.0, high=100.0, regimes=(ON_POLICY,))
+    entropy_end: float | None = wish(
+        "entropy bonus at the end of its anneal", low=0.0, high=100.0, regimes=(ON_POLICY,)
+    )
+    max_grad_norm: float | None = wish("global norm that gradients are clipped to", low=1e-9, high=1e9)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The numbers of training on recorded data."""
+
+    samples_per_step: int | None = count(
+        "samples in memory at once (the micro-batch)", "samples", (DATASET,), high=10**6
+    )
+    accumulation: int | None = count("micro-batches per update", "micro-batches", (DATASET,), high=10**6)
+    samples_per_update: int | None = count("samples one update sees", "samples", (DATASET,), high=10**9)
+    workers: int | None = count("processes that load data", "processes", (DATASET,), low=0, high=4096)
+    precision: str | None = wish("number format of activations", choices=("fp32", "bf16"), regimes=(DATASET,))
+    gradient_checkpointing: bool | None = wish("recompute activations instead of keeping them", regimes=(DATASET,))
+    cameras: int | None = count("cameras per sample", "cameras", (DATASET,), high=64)
+    image_size: int | None = count("pixels along one side of an image", "pixels", (DATASET,), low=16, high=8192)
+    datasets: int | None = count("datasets mixed in one run", "datasets", (DATASET,), high=10_000)
+    dataset: str | None = wish("dataset name or folder, for the printed command", regimes=(DATASET,))
+    total_updates: int | None = count("optimiser updates of the whole run", "updates", (DATASET,))
+    sample_mb: float | None = wish("measured memory of one sample in MB", low=1e-3, high=1e6, regimes=(DATASET,))
+    fixed_mb: float | None = wish("measured memory of the fixed part in MB", low=0.0, high=1e7, regimes=(DATASET,))
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The machine planned for, where it is not this one."""
+
+    cores: int | None = count("usable cores, instead of those of this machine", "cores", REGIMES, high=65536)
+    ram_gb: float | None = wish("RAM in GiB, instead of this machine's", low=0.01, high=1e6)
+    gpu_memory_gb: float | None = wish("memory of the GPU in GiB, instead of this machine's", low=0.1, high=1e5)
+
+
+@dataclass(frozen=True)
+class Config:
+    """All wishes of one run."""
+
+    task: Task = field(default_factory=Task)
+    experience: Experience = field(default_factory=Experience)
+    replay: Replay = field(default_factory=Replay)
+    learning: Learning = field(default_factory=Learning)
+    dataset: Dataset = field(default_factory=Dataset)
+    hardware: Hardware = field(default_factory=Hardware)
+
+    def get(self, name: str) -> Any:
+        """The value of a wish by its name, whichever section it is in."""
+        return getattr(getattr(self, SECTION_OF[name]), name)
+
+    @property
+    def regime(self) -> str:
+        """Which of the three ways data reaches the learner."""
+        return regime_of(self.task.algo, self.task.policy, bool(self.replay.rrd))
+
+    @property
+    def algo(self) -> str:
+        """The algorithm stated, or the regime's usual one; the policy's name for recorded data."""
+        if self.regime == DATASET:
+            return self.task.policy or "act"
+        return self.task.algo or ("sac" if self.replay.rrd else "ppo")
+
+
+SECTIONS: dict[str, type] = {
+    "task": Task,
+    "experience": Experience,
+    "replay": Replay,
+    "learning": Learning,
+    "dataset": Dataset,
+    "hardware": Hardware,
+}
+FIELDS = {f.name: f for section in SECTIONS.values() for f in fields(section)}
+SECTION_OF = {f.name: name for name, section in SECTIONS.items() for f in fields(section)}
+
+
+def regime_of(algo: str | None, policy: str | None, rrd: bool) -> str:
+    """on-policy, replay or dataset, from what is trained."""
+    if policy is not None:
+        return DATASET
+    return REPLAY if rrd or algo in REPLAY_ALGOS else ON_POLICY
+
+
+def flag_of(name: str) -> str:
+    """The command-line flag of a field."""
+    return "--" + name.replace("_", "-")

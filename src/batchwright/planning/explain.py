@@ -1,0 +1,118 @@
+"""A plan as text: the table of numbers, and what each lever does."""
+
+from __future__ import annotations
+
+import textwrap
+
+from batchwright.planning.quantity import PINNED, Plan, Quantity, Value
+
+WIDTH = 118
+REASON_WIDTH = 62
+
+
+def explain(plan: Plan) -> str:
+    """The table, then warnings, then alternatives."""
+    title = f"{plan.regime} plan: {plan.algo}" + (f" on {plan.task.name}" if plan.task.name else "")
+    blocks = [title + (f"\nmachine: {plan.machine}" if plan.machine else ""), table(plan)]
+    if plan.warnings:
+        blocks.append("warnings\n" + _bullets(plan.warnings))
+    if plan.alternatives:
+        blocks.append("alternatives\n" + _bullets(plan.alternatives))
+    return "\n\n".join(blocks)
+
+
+def table(plan: Plan) -> str:
+    """One row per quantity: name, value, unit, source, where it came from, reason."""
+    rows = [(q.name, show_value(q.value), q.unit, _source(q), q.reason) for q in plan.quantities.values()]
+    header = ("quantity", "value", "unit", "source", "reason")
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(4)]
+    lines = [_row(header, widths), "  ".join("-" * w for w in [*widths, 6])]
+    for row in rows:
+        first, *rest = textwrap.wrap(row[4], REASON_WIDTH) or [""]
+        lines.append(_row((*row[:4], first), widths))
+        indent = " " * (sum(widths) + 2 * len(widths))
+        lines += [indent + part for part in rest]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _source(quantity: Quantity) -> str:
+    """pinned with its place; a preset by its name; default, derived or measured."""
+    return f"{PINNED} {quantity.origin}" if quantity.source == PINNED else quantity.origin or quantity.source
+
+
+def _row(cells: tuple[str, ...], widths: list[int]) -> str:
+    name, value, unit, source, reason = cells
+    return f"{name:<{widths[0]}}  {value:>{widths[1]}}  {unit:<{widths[2]}}  {source:<{widths[3]}}  {reason}"
+
+
+def show_value(value: Value) -> str:
+    """A value as a person reads it: digits grouped, small floats short."""
+    if value is None:
+        return "?"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+def _bullets(lines: tuple[str, ...]) -> str:
+    return "\n".join(textwrap.fill(line, WIDTH, initial_indent="  - ", subsequent_indent="    ") for line in lines)
+
+
+LEVERS: dict[str, tuple[str, str]] = {
+    "num_envs": (
+        "larger rollout, more varied and less correlated data, faster collection",
+        "less memory; but says nothing about later times: credit over long spans needs rollout_steps",
+    ),
+    "rollout_steps": (
+        "longer returns are seen, less bias from bootstrapping; but neighbours are correlated and updates wait longer",
+        "fresher data and more frequent updates; but the value function must tell the rest of the return",
+    ),
+    "rollout_episodes": (
+        "one lucky or unlucky episode moves the policy less",
+        "updates come sooner; 1 is the noisy single-episode mode",
+    ),
+    "minibatch_transitions": (
+        "less gradient noise, better use of an accelerator; but fewer updates from the same data, more memory",
+        "more updates, noise that can help exploration; but unstable when tiny, and slow per transition",
+    ),
+    "epochs": (
+        "more learning from each transition; but the policy drifts from the one that collected, and batches "
+        "are overfitted",
+        "safer, less reuse: 1-2 where the loss falls and the evaluation does not rise",
+    ),
+    "updates_per_iteration": ("more learning per step, slower", "less learning per step, faster"),
+    "transitions_per_update": ("steadier critics", "faster updates, noisier critics"),
+    "rrd_timesteps_per_update": (
+        "more subsequences, more varied reward gradients",
+        "fewer; one subsequence is very noisy",
+    ),
+    "subsequence_timesteps": (
+        "returns are easier to predict from more of the episode; less randomisation",
+        "stronger randomisation; a larger variance term in the loss",
+    ),
+    "samples_per_step": ("steadier gradients, better use of the GPU; memory grows with it", "fits small GPUs"),
+    "accumulation": ("a larger effective batch in the same memory; slower updates", "faster updates"),
+    "workers": ("data arrives in time; above half the cores they crowd each other", "frees cores; the learner starves"),
+    "gamma": (
+        "sees further; credit is spread thinner, returns vary more",
+        "learns the near future faster; blind to the far one",
+    ),
+    "learning_rate": ("faster, until it diverges", "steadier, until it crawls"),
+    "entropy_start": ("explores longer", "commits sooner; may collapse on the first thing that pays"),
+    "max_grad_norm": ("lets large gradients through", "tames spikes; very low slows learning"),
+}
+
+
+def levers(plan: Plan) -> str:
+    """What larger and smaller do, for every number of this plan that a user can turn."""
+    lines = ["levers"]
+    for name, (larger, smaller) in LEVERS.items():
+        if name in plan.quantities:
+            lines.append(f"  {name} = {show_value(plan[name])}")
+            for word, text in (("larger", larger), ("smaller", smaller)):
+                lines.append(
+                    textwrap.fill(text, WIDTH, initial_indent=f"    {word + ':':<9}", subsequent_indent=" " * 13)
+                )
+    return "\n".join(lines)

@@ -1,0 +1,59 @@
+"""One door: from wishes, machine and task to the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from batchwright.config.load import Resolved
+from batchwright.config.schema import DATASET, ON_POLICY
+from batchwright.core.errors import UserError
+from batchwright.core.machine import Machine, with_overrides
+from batchwright.planning.dataset import plan_dataset
+from batchwright.planning.on_policy import plan_on_policy
+from batchwright.planning.quantity import Plan, TaskFacts
+from batchwright.planning.replay import plan_replay
+
+
+def make_plan(
+    resolved: Resolved,
+    machine: Machine,
+    task: TaskFacts | None = None,
+    *,
+    divide_exactly: bool = False,
+    measured: dict[str, str] | None = None,
+) -> Plan:
+    """Every batch-like number of a run; `task` is what an environment told, `measured` reasons of probed numbers."""
+    config = resolved.config
+    hardware = config.hardware
+    machine = with_overrides(machine, hardware.cores, hardware.ram_gb, hardware.gpu_memory_gb)
+    facts = _facts(resolved, task)
+    if config.regime == DATASET:
+        if config.task.env is not None:
+            raise UserError(
+                f"--policy {config.task.policy} learns from recorded data, not from {config.task.env}.",
+                ["leave out the environment", "--algo ppo"],
+            )
+        return plan_dataset(resolved, machine)
+    if config.regime == ON_POLICY:
+        return plan_on_policy(resolved, facts, machine, divide_exactly=divide_exactly, measured=measured)
+    return plan_replay(resolved, facts, machine)
+
+
+def _facts(resolved: Resolved, task: TaskFacts | None) -> TaskFacts:
+    """What the environment told, else what the user stated; a contradiction between the two is refused."""
+    stated = resolved.config.task
+    if task is None:
+        discrete = None if stated.action_kind is None else stated.action_kind == "discrete"
+        return TaskFacts(
+            discrete=discrete,
+            action_size=stated.action_size,
+            obs_shape=stated.obs_shape,
+            obs_dtype=stated.obs_dtype,
+            episode_steps=stated.episode_steps,
+        )
+    for name in ("obs_shape", "action_size", "action_kind"):
+        if getattr(stated, name) is not None:
+            raise UserError(
+                f"--{name.replace('_', '-')} is told by {task.name} itself.", [f"leave out --{name.replace('_', '-')}"]
+            )
+    return replace(task, episode_steps=stated.episode_steps or task.episode_steps)

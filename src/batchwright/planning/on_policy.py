@@ -1,0 +1,381 @@
+"""The on-policy plan: how much to collect, how to cut it, how often to reuse it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from batchwright.config.load import Resolved
+from batchwright.config.schema import ON_POLICY, flag_of
+from batchwright.core.errors import UserError
+from batchwright.core.machine import Machine
+from batchwright.planning import exact, rules, scaling
+from batchwright.planning.ledger import Ledger
+from batchwright.planning.quantity import Plan, TaskFacts
+from batchwright.planning.split import Split, auto_minibatch, auto_minibatch_reason, near_equal_split
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Where an algorithm starts when nothing is stated."""
+
+    num_envs: int
+    rollout_steps: int
+    epochs: int
+    learning_rate: float
+    entropy_start: float
+    single_update: bool
+    """One update on the whole rollout: the gradient is exact only for the policy that collected it."""
+    why_steps: str
+    why_epochs: str
+
+
+DEFAULTS = {
+    "ppo": Defaults(
+        8,
+        256,
+        10,
+        3e-4,
+        0.0,
+        False,
+        "8 x 256 = 2048 transitions, the usual start",
+        "the clipped ratio allows several passes",
+    ),
+    "a2c": Defaults(
+        16, 16, 1, 7e-4, 0.01, True, "short rollouts, frequent updates", "no ratio: one exact step per rollout"
+    ),
+    "reinforce": Defaults(
+        16,
+        256,
+        1,
+        1e-3,
+        0.01,
+        True,
+        "16 x 256 = 4096: high-variance returns",
+        "returns are those of the policy that collected",
+    ),
+}
+ENTROPY_START = {True: 0.01, False: 0.001}
+DEFAULT_TOTAL_STEPS = 1_000_000
+EPISODES_PER_ROLLOUT = 10
+
+
+def plan_on_policy(
+    resolved: Resolved,
+    task: TaskFacts,
+    machine: Machine,
+    *,
+    divide_exactly: bool = False,
+    measured: dict[str, str] | None = None,
+) -> Plan:
+    """Every number of an on-policy run; `divide_exactly` for trainers that demand minibatch | rollout."""
+    ledger = Ledger(resolved, measured)
+    ledger.refuse_foreign(ON_POLICY)
+    _refuse_rivals(ledger)
+    held = scaling.held_values(resolved, task, machine)
+    if ledger.stated("rollout_episodes") is not None:
+        _plan_episodes(ledger, task)
+    else:
+        _plan_steps(ledger, held, divide_exactly)
+    _learning(ledger, task, held)
+    rules.check_on_policy(ledger, task, machine)
+    scaling.say_what_num_envs_does(ledger, task, machine)
+    return Plan(
+        ON_POLICY,
+        ledger.config.algo,
+        ledger.quantities,
+        tuple(ledger.checks),
+        tuple(ledger.remarks),
+        tuple(ledger.alternatives),
+        task,
+        machine.describe(),
+    )
+
+
+def _plan_steps(ledger: Ledger, held: scaling.Held, divide_exactly: bool) -> None:
+    """Rollouts of a fixed number of steps."""
+    defaults = DEFAULTS[ledger.config.algo]
+    num_envs = ledger.wish("num_envs", defaults.num_envs, "measured on the machine when training starts")
+    num_agents = ledger.stated("num_agents") or 1
+    seq_length = ledger.stated("seq_length") or 1
+    _settle_rollout_steps(ledger, held, num_envs * num_agents, seq_length)
+    rollout_steps = int(ledger.quantities["rollout_steps"].value or 1)
+    factors = f"{num_envs} envs x {rollout_steps} steps"
+    if num_agents > 1:
+        ledger.adopt("num_agents", num_agents, "agents")
+        factors += f" x {num_agents} agents"
+    if seq_length > 1:
+        ledger.adopt("seq_length", seq_length, "steps")
+    rollout = num_envs * rollout_steps * num_agents
+    ledger.settle("rollout_transitions", rollout, "transitions", factors)
+    if divide_exactly:
+        exact.settle_minibatches(ledger, num_envs, rollout_steps, num_agents, seq_length)
+    else:
+        _settle_minibatches(ledger, held, rollout, seq_length)
+    _epochs_and_totals(ledger, held, num_envs * rollout_steps)
+
+
+def _settle_rollout_steps(ledger: Ledger, held: scaling.Held, per_step: int, seq_length: int) -> None:
+    """Stated, held, or the default; a multiple of the sequence length."""
+    defaults = DEFAULTS[ledger.config.algo]
+    if held.rollout is not None and not _by_flag(ledger, "rollout_steps"):
+        steps = max(1, round(held.rollout / per_step))
+        steps = max(1, round(steps / seq_length)) * seq_length
+        reason = f"held: {held.rollout} transitions as before / {per_step} per step"
+        ledger.settle("rollout_steps", steps, "steps", reason, "--hold transitions-per-update")
+        return
+    default = -(-defaults.rollout_steps // seq_length) * seq_length
+    steps = ledger.wish("rollout_steps", default, defaults.why_steps)
+    if steps % seq_length:
+        low, high = max(1, steps // seq_length) * seq_length, -(-steps // seq_length) * seq_length
+        lengths = [d for d in range(min(seq_length, steps), 0, -1) if steps % d == 0][:1]
+        fixes = [f"--rollout-steps {value}" for value in sorted({low, high})]
+        raise UserError(
+            f"{steps} rollout steps cannot be cut into sequences of {seq_length}.",
+            fixes + [f"--seq-length {length}" for length in lengths],
+        )
+
+
+def _settle_minibatches(ledger: Ledger, held: scaling.Held, rollout: int, seq_length: int) -> None:
+    """Near-equal minibatches of whole sequences: any size works, none is tiny."""
+    rows, unit = rollout // seq_length, "sequences" if seq_length > 1 else "transitions"
+    stated_size, stated_parts = ledger.stated("minibatch_transitions"), ledger.stated("minibatches")
+    if stated_parts is not None and stated_size is not None:
+        _refuse_disagreement(ledger, rollout, seq_length)
+    if stated_parts is not None:
+        most = max(1, rows // 2)
+        if stated_parts > most:
+            raise UserError(
+                f"{stated_parts} minibatches of at least two {unit} need {2 * stated_parts * seq_length} transitions; "
+                f"the rollout has {rollout}.",
+                [f"--minibatches {most}", f"--rollout-steps {_steps_for(ledger, 2 * stated_parts * seq_length)}"],
+            )
+        split, target, why = Split(rows, stated_parts), None, ""
+    else:
+        target, why = _target(ledger, held, rollout)
+        split = near_equal_split(rows, max(1, round(min(target, rollout) / seq_length)))
+    _write_split(ledger, split, seq_length, target, why)
+
+
+def _target(ledger: Ledger, held: scaling.Held, rollout: int) -> tuple[int, str]:
+    """The size aimed at, with its reason."""
+    stated = ledger.stated("minibatch_transitions")
+    if stated is not None and not (held.minibatch is not None and not _by_flag(ledger, "minibatch_transitions")):
+        return int(stated), ""
+    if held.minibatch is not None:
+        return held.minibatch, f"held: {held.minibatch} transitions per update as before"
+    if DEFAULTS[ledger.config.algo].single_update:
+        return rollout, f"all {rollout} collected: {ledger.config.algo} takes one exact step per rollout"
+    return auto_minibatch(rollout), auto_minibatch_reason(rollout)
+
+
+def _by_flag(ledger: Ledger, name: str) -> bool:
+    origin = ledger.resolved.origin(name)
+    return origin is not None and origin.kind == "flag"
+
+
+def _write_split(ledger: Ledger, split: Split, seq_length: int, target: int | None, why: str) -> None:
+    """Minibatch quantities, with the requested size beside the actual one."""
+    size = split.large * seq_length
+    written = Split(split.total, split.parts).formula() + (f" sequences of {seq_length}" if seq_length > 1 else "")
+    stated = ledger.stated("minibatch_transitions")
+    if target is None:
+        ledger.adopt("minibatches", split.parts, "minibatches")
+        ledger.settle("minibatch_transitions", size, "transitions", written)
+        return
+    ledger.settle("minibatches", split.parts, "minibatches", written)
+    if why:
+        ledger.settle("minibatch_transitions", size, "transitions", why)
+    elif stated == size:
+        ledger.adopt("minibatch_transitions", size, "transitions")
+    elif split.parts == 1 and stated is not None and stated > size:
+        ledger.adopt("minibatch_transitions", size, "transitions", f"{stated} requested: the full rollout of {size}")
+    else:
+        ledger.adopt(
+            "minibatch_transitions",
+            size,
+            "transitions",
+            f"{stated} requested ({ledger.place('minibatch_transitions')}); {written}",
+        )
+        ledger.remark(f"minibatch: {stated} requested, {size} used, so that {written} and nothing is left over.")
+    if split.total * seq_length == 1:
+        ledger.remark("a rollout of one transition has no spread: advantages cannot be normalised. Collect at least 2.")
+
+
+def _refuse_disagreement(ledger: Ledger, rollout: int, seq_length: int) -> None:
+    """Both the number and the size of minibatches are stated: they must describe one split."""
+    size, parts = ledger.stated("minibatch_transitions"), ledger.stated("minibatches")
+    split = Split(rollout // seq_length, parts) if parts <= rollout // seq_length else None
+    if split and size in (split.large * seq_length, split.small * seq_length):
+        return
+    by_size = near_equal_split(rollout, size)
+    fixes = [f"--minibatches {by_size.parts} --minibatch-transitions {by_size.large}"]
+    if split:
+        fixes.append(f"--minibatches {parts} --minibatch-transitions {split.large * seq_length}")
+    fixes.append(f"--rollout-steps {_steps_for(ledger, size * parts)} --minibatches {parts}")
+    raise UserError(
+        f"{ledger.place('minibatches')} and {ledger.place('minibatch_transitions')} contradict each other: "
+        f"{parts} x {size} = {parts * size}, and the rollout has {rollout} transitions.",
+        fixes,
+    )
+
+
+def _steps_for(ledger: Ledger, transitions: int) -> int:
+    """Rollout steps that collect at least so many transitions."""
+    per_step = int(ledger.quantities["num_envs"].value or 1) * (ledger.stated("num_agents") or 1)
+    seq_length = ledger.stated("seq_length") or 1
+    steps = -(-transitions // per_step)
+    return -(-steps // seq_length) * seq_length
+
+
+def _epochs_and_totals(ledger: Ledger, held: scaling.Held, steps_per_iteration: int) -> None:
+    """Reuse, iterations and the whole run, requested and actual."""
+    epochs = _epochs(ledger, held)
+    parts = int(ledger.quantities["minibatches"].value or 1)
+    updates = parts * epochs
+    ledger.settle("updates_per_iteration", updates, "updates", f"{parts} minibatches x {epochs} epochs")
+    ledger.settle(
+        "reuse", epochs, "updates per transition", f"each transition is in one minibatch of each of {epochs} epochs"
+    )
+    total = _total_steps(ledger, held)
+    iterations = -(-total // steps_per_iteration)
+    ledger.settle(
+        "iterations", iterations, "iterations", f"{total} steps / {steps_per_iteration} per iteration, rounded up"
+    )
+    actual = iterations * steps_per_iteration
+    extra = f"; {actual - total} more than requested" if actual > total else ""
+    ledger.settle("actual_steps", actual, "steps", f"{iterations} iterations x {steps_per_iteration} steps{extra}")
+    ledger.settle("total_updates", iterations * updates, "updates", f"{iterations} iterations x {updates} updates")
+
+
+def _epochs(ledger: Ledger, held: scaling.Held) -> int:
+    if held.epochs is not None and not _by_flag(ledger, "epochs"):
+        ledger.settle(
+            "epochs", held.epochs, "epochs", f"held: {held.epochs} updates per transition as before", "--hold reuse"
+        )
+        return held.epochs
+    return int(ledger.wish("epochs", DEFAULTS[ledger.config.algo].epochs, DEFAULTS[ledger.config.algo].why_epochs))
+
+
+def _total_steps(ledger: Ledger, held: scaling.Held) -> int:
+    if held.total_steps is not None and not _by_flag(ledger, "total_steps"):
+        ledger.settle("total_steps", held.total_steps, "steps", "held as before", "--hold total-steps")
+        return held.total_steps
+    return int(ledger.wish("total_steps", DEFAULT_TOTAL_STEPS, "the budget of the published tables"))
+
+
+def _plan_episodes(ledger: Ledger, task: TaskFacts) -> None:
+    """Rollouts of whole episodes: transitions are known only as far as the episode length is."""
+    episodes = ledger.wish("rollout_episodes", EPISODES_PER_ROLLOUT, "ten episodes smooth one update")
+    envs = ledger.wish("num_envs", min(episodes, 8), "no more environments than episodes in a rollout")
+    if ledger.stated("num_agents"):
+        ledger.adopt("num_agents", ledger.stated("num_agents"), "agents")
+    agents = ledger.stated("num_agents") or 1
+    size = ledger.stated("minibatch_transitions")
+    length = task.episode_steps
+    if envs > episodes:
+        ledger.remark(
+            f"{envs} environments for {episodes} episodes per rollout: {envs - episodes} stand idle in every rollout."
+        )
+    if length is None:
+        _unknown_length(ledger, size)
+    else:
+        rollout = episodes * length * agents
+        ledger.settle(
+            "rollout_transitions",
+            rollout,
+            "transitions",
+            f"at most {episodes} episodes x {length} steps" + (f" x {agents} agents" if agents > 1 else ""),
+        )
+        _settle_minibatches(ledger, scaling.Held(), rollout, ledger.stated("seq_length") or 1)
+    epochs = ledger.wish("epochs", DEFAULTS[ledger.config.algo].epochs, DEFAULTS[ledger.config.algo].why_epochs)
+    ledger.settle(
+        "reuse", epochs, "updates per transition", f"each transition is in one minibatch of each of {epochs} epochs"
+    )
+    parts = ledger.quantities["minibatches"].value
+    if isinstance(parts, int):
+        at_most = "at most " if length is not None else ""
+        ledger.settle(
+            "updates_per_iteration", parts * epochs, "updates", f"{at_most}{parts} minibatches x {epochs} epochs"
+        )
+    _episode_totals(ledger, episodes, length)
+
+
+def _unknown_length(ledger: Ledger, size: int | None) -> None:
+    reason = "known when the episodes have ended; --episode-steps gives an estimate"
+    ledger.settle("rollout_transitions", None, "transitions", reason)
+    if ledger.stated("minibatches") is not None:
+        ledger.adopt("minibatches", ledger.stated("minibatches"), "minibatches")
+        ledger.settle("minibatch_transitions", None, "transitions", f"rollout / {ledger.stated('minibatches')}")
+        return
+    ledger.settle("minibatches", None, "minibatches", reason)
+    if size is not None:
+        ledger.adopt("minibatch_transitions", size, "transitions", "requested; the whole rollout where that is smaller")
+    else:
+        ledger.settle(
+            "minibatch_transitions", None, "transitions", "rollout / 4 from 1024 transitions up, / 2 from 256, else all"
+        )
+
+
+def _episode_totals(ledger: Ledger, episodes: int, length: int | None) -> None:
+    total_steps = ledger.stated("total_steps")
+    if total_steps is not None:
+        ledger.adopt("total_steps", total_steps, "steps")
+        if length is None:
+            ledger.settle("iterations", None, "iterations", "rollouts of episodes until the steps are spent")
+            return
+        total = max(1, math.ceil(total_steps / length))
+        iterations = -(-total // episodes)
+        ledger.settle(
+            "iterations", iterations, "iterations", f"at least: {total_steps} steps / ({episodes} x {length} at most)"
+        )
+        return
+    total = ledger.wish("total_episodes", 1000, "a full run of the balanced preset")
+    iterations = -(-total // episodes)
+    ledger.settle("iterations", iterations, "iterations", f"{total} episodes / {episodes} per rollout, rounded up")
+    extra = f"; {iterations * episodes - total} more than requested" if iterations * episodes > total else ""
+    ledger.settle("actual_episodes", iterations * episodes, "episodes", f"{iterations} iterations x {episodes}{extra}")
+
+
+def _learning(ledger: Ledger, task: TaskFacts, held: scaling.Held) -> None:
+    """Learning rate, discount and entropy: stated or the usual start, with the horizon's advice."""
+    defaults = DEFAULTS[ledger.config.algo]
+    rate = ledger.wish(
+        "learning_rate", defaults.learning_rate, f"the usual start of {ledger.config.algo} with Adam", unit=""
+    )
+    scaling.scale_learning_rate(ledger, float(rate), held)
+    ledger.wish("gamma", 0.99, "an effective horizon of 100 steps, 1 / (1 - gamma)", unit="")
+    if task.episode_steps is not None and task.episode_steps >= 8:
+        low, high = (1 - 1 / (share * task.episode_steps) for share in (0.25, 1.0))
+        ledger.alternatives.append(
+            f"--gamma {low:.4g} to {high:.4g}: 1 - 1/(0.25T..T) for episodes of T = {task.episode_steps} steps"
+        )
+    start = defaults.entropy_start
+    if start and task.discrete is not None:
+        start = ENTROPY_START[task.discrete]
+    ledger.wish("entropy_start", start, f"the usual start of {ledger.config.algo}", unit="")
+    ledger.wish("entropy_end", 0.0, "annealed to 0", unit="")
+    ledger.wish("max_grad_norm", 0.5, "clips rare spikes, leaves usual gradients", unit="")
+
+
+def _refuse_rivals(ledger: Ledger) -> None:
+    """Two statements of one thing on the same layer, or a total in a unit that the rollout does not have."""
+    for one, other in (("rollout_steps", "rollout_episodes"), ("total_steps", "total_episodes")):
+        if ledger.stated(one) is not None and ledger.stated(other) is not None:
+            raise UserError(
+                f"{ledger.place(one)} and {ledger.place(other)} contradict each other: state one of them.",
+                [f"{flag_of(one)} {ledger.stated(one)}", f"{flag_of(other)} {ledger.stated(other)}"],
+            )
+    if ledger.stated("total_episodes") is not None and ledger.stated("rollout_episodes") is None:
+        raise UserError(
+            f"{ledger.place('total_episodes')} counts episodes, and the rollout is counted in steps.",
+            [
+                f"--rollout-episodes {EPISODES_PER_ROLLOUT} --total-episodes {ledger.stated('total_episodes')}",
+                "--total-steps N",
+            ],
+        )
+    if ledger.stated("seq_length") is not None and ledger.stated("rollout_episodes") is not None:
+        raise UserError(
+            f"{ledger.place('seq_length')} needs rollouts counted in steps: episodes end anywhere.",
+            [f"--rollout-steps {ledger.stated('seq_length')}"],
+        )

@@ -1,0 +1,255 @@
+"""The replay plan: updates per iteration, what each draws, return decomposition, and the bytes of all of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from batchwright.config.load import Resolved
+from batchwright.config.schema import REPLAY
+from batchwright.core.errors import UserError
+from batchwright.core.machine import Machine
+from batchwright.planning.ledger import Ledger
+from batchwright.planning.memory import GOOD_SHARE, show_bytes, transition_bytes
+from batchwright.planning.quantity import Plan, TaskFacts
+
+DEFAULT_TOTAL_STEPS = {"sac": 200_000, "dqn": 200_000}
+DEFAULT_RATE = {"sac": 3e-4, "dqn": 1e-4}
+LARGEST_DEFAULT_BUFFER = 1_000_000
+
+
+def plan_replay(resolved: Resolved, task: TaskFacts, machine: Machine) -> Plan:
+    """Every number of a replay run; a buffer that cannot fit is refused."""
+    ledger = Ledger(resolved)
+    ledger.refuse_foreign(REPLAY)
+    algo = ledger.config.algo
+    _refuse_wrong_actions(algo, task)
+    steps = _collection(ledger)
+    _updates(ledger, steps, task, machine)
+    if ledger.stated("rrd"):
+        ledger.adopt("rrd", True, "")
+        _subsequences(ledger)
+    else:
+        _refuse_rrd_numbers(ledger)
+    total = ledger.wish("total_steps", DEFAULT_TOTAL_STEPS[algo], "a first run on two cores")
+    iterations = -(-total // steps)
+    ledger.settle("iterations", iterations, "iterations", f"{total} steps / {steps} per iteration, rounded up")
+    ledger.settle("actual_steps", iterations * steps, "steps", f"{iterations} iterations x {steps} steps")
+    warmup = ledger.wish(
+        "warmup_steps", min(10_000, max(1, total // 20)), "random actions first: 5% of the run, at most 10000"
+    )
+    if warmup >= total:
+        raise UserError(
+            f"{warmup} warm-up steps leave nothing of {total} steps to learn from.",
+            [f"--warmup-steps {total // 20}", f"--total-steps {warmup * 20}"],
+        )
+    updating = max(0, (iterations * steps - warmup) // steps) * int(
+        ledger.quantities["updates_per_iteration"].value or 0
+    )
+    ledger.settle("total_updates", updating, "updates", f"after {warmup} warm-up steps")
+    ledger.wish("learning_rate", DEFAULT_RATE[algo], f"the usual start of {algo} with Adam", unit="")
+    ledger.wish("gamma", 0.99, "an effective horizon of 100 steps, 1 / (1 - gamma)", unit="")
+    _memory(ledger, task, machine, int(total))
+    return Plan(
+        REPLAY,
+        algo,
+        ledger.quantities,
+        tuple(ledger.checks),
+        tuple(ledger.remarks),
+        tuple(ledger.alternatives),
+        task,
+        machine.describe(),
+    )
+
+
+def _refuse_wrong_actions(algo: str, task: TaskFacts) -> None:
+    fits = {"sac": False, "dqn": True}[algo]
+    if task.discrete is not None and task.discrete != fits:
+        kind, other = ("discrete", "dqn") if task.discrete else ("continuous", "sac")
+        raise UserError(
+            f"{algo} is for {'discrete' if fits else 'continuous'} actions; {task.name or 'this task'} has "
+            f"{kind} ones.",
+            [f"--algo {other}", "--algo ppo"],
+        )
+
+
+def _collection(ledger: Ledger) -> int:
+    """Environment steps per iteration."""
+    envs = ledger.wish("num_envs", 1, "one environment keeps the update ratio exact")
+    rollout_steps = ledger.wish(
+        "rollout_steps", 100 if ledger.stated("rrd") else 1, "steps of each environment between updates"
+    )
+    ledger.settle("steps_per_iteration", envs * rollout_steps, "steps", f"{envs} envs x {rollout_steps} steps")
+    return int(envs * rollout_steps)
+
+
+def _updates(ledger: Ledger, steps: int, task: TaskFacts, machine: Machine) -> None:
+    hold = ledger.stated("hold")
+    drawn = ledger.wish(
+        "transitions_per_update", 256 if ledger.config.algo == "sac" else 128, "a common size for replayed transitions"
+    )
+    if hold is not None:
+        _hold(ledger, steps, task, machine)
+    else:
+        ledger.wish("updates_per_iteration", steps, "one update per environment step")
+    updates = int(ledger.quantities["updates_per_iteration"].value or 1)
+    drawn = int(ledger.quantities["transitions_per_update"].value or drawn)
+    ratio = updates / steps
+    ledger.settle("updates_per_step", round(ratio, 6), "updates per step", f"{updates} updates / {steps} steps (UTD)")
+    ledger.settle(
+        "reuse",
+        round(ratio * drawn, 4),
+        "draws per transition",
+        f"{updates} updates x {drawn} drawn / {steps} collected, on average",
+    )
+    ledger.check(
+        "update-ratio",
+        0.05 <= ratio <= 4,
+        f"{ratio:.3g} updates per environment step; 0.05-4 is usual, more overfits the buffer, fewer wastes it",
+        "official SAC 1, DQN 0.25, REDQ 20 with ensembles",
+    )
+
+
+def _hold(ledger: Ledger, steps: int, task: TaskFacts, machine: Machine) -> None:
+    """Keeps a quantity as preset, file and defaults had it."""
+    hold = ledger.stated("hold")
+    plain = ledger.resolved.before_flags
+    plain = replace(plain, task=ledger.config.task, experience=replace(plain.experience, hold=None))
+    if plain.replay.rrd is None:
+        plain = replace(plain, replay=replace(plain.replay, rrd=ledger.stated("rrd")))
+    origins = {n: o for n, o in ledger.resolved.origins.items() if o.kind != "flag" or n in ("rrd",)}
+    before = plan_replay(Resolved(plain, origins, None, (), plain), task, machine)
+    flags = {name for name, origin in ledger.resolved.origins.items() if origin.kind == "flag"}
+    if hold == "reuse":
+        _refuse_with(ledger, flags, "updates_per_iteration", hold)
+        drawn = int(ledger.quantities["transitions_per_update"].value or 1)
+        updates = max(1, round(before["reuse"] * steps / drawn))
+        reason = f"held: {before['reuse']:g} draws per transition as before x {steps} steps / {drawn}"
+        ledger.settle("updates_per_iteration", updates, "updates", reason, "--hold reuse")
+        return
+    if hold == "transitions-per-update":
+        _refuse_with(ledger, flags, "transitions_per_update", hold)
+        drawn = before["transitions_per_update"]
+        ledger.settle("transitions_per_update", drawn, "transitions", "held as before", f"--hold {hold}")
+    if hold == "total-steps":
+        _refuse_with(ledger, flags, "total_steps", hold)
+    ledger.wish("updates_per_iteration", steps, "one update per environment step")
+
+
+def _refuse_with(ledger: Ledger, flags: set[str], name: str, hold: str) -> None:
+    if name in flags:
+        flag = f"--{name.replace('_', '-')}"
+        raise UserError(
+            f"--hold {hold} settles {name}, and {flag} {ledger.stated(name)} states it too.",
+            [f"leave out {flag}", f"leave out --hold {hold}"],
+        )
+
+
+def _subsequences(ledger: Ledger) -> None:
+    """How many random subsequences one reward update sees."""
+    length = ledger.stated("subsequence_timesteps")
+    timesteps = ledger.stated("rrd_timesteps_per_update")
+    if timesteps is None:
+        default = 256 if length is None else 4 * length
+        timesteps = ledger.wish("rrd_timesteps_per_update", default, "four subsequences")
+    else:
+        ledger.wish("rrd_timesteps_per_update", timesteps, "")
+    if length is None:
+        length = ledger.wish("subsequence_timesteps", min(64, timesteps), "the official code's K")
+    else:
+        ledger.wish("subsequence_timesteps", length, "")
+    parts, unused = divmod(timesteps, length)
+    if parts < 1:
+        raise UserError(
+            f"{timesteps} timesteps per update cannot hold one subsequence of {length}.",
+            [f"--rrd-timesteps-per-update {length}", f"--subsequence-timesteps {timesteps}"],
+        )
+    reason = f"{timesteps} timesteps // {length} per subsequence"
+    ledger.settle("subsequences_per_update", parts, "subsequences", reason + (f", {unused} unused" if unused else ""))
+    if unused:
+        ledger.remark(
+            f"{timesteps} timesteps hold {parts} subsequences of {length}; {unused} timesteps are unused. "
+            f"Exact: --rrd-timesteps-per-update {parts * length}."
+        )
+    ledger.check(
+        "subsequences",
+        parts > 1,
+        f"{parts} subsequence{'s' if parts > 1 else ''} per reward update; one is a noisy gradient: "
+        f"--rrd-timesteps-per-update {4 * length}",
+        "official RRD code uses 4 x 64",
+    )
+
+
+def _refuse_rrd_numbers(ledger: Ledger) -> None:
+    for name in ("rrd_timesteps_per_update", "subsequence_timesteps"):
+        if ledger.stated(name) is not None:
+            raise UserError(f"{ledger.place(name)} needs return decomposition.", [f"--rrd {ledger.place(name)}"])
+
+
+def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int) -> None:
+    """Batch, traffic and buffer bytes apart, at the stored type."""
+    wanted = ledger.stated("replay_transitions")
+    capacity = min(LARGEST_DEFAULT_BUFFER, total_steps) if wanted is None else wanted
+    if task.obs_shape is None:
+        ledger.wish("replay_transitions", capacity, "the whole run, at most a million")
+        ledger.remark("memory is not planned: name an environment, or --obs-shape and --action-size.")
+        return
+    dtype = ledger.stated("obs_dtype") or task.obs_dtype or "float32"
+    discrete = task.discrete if task.discrete is not None else ledger.config.algo == "dqn"
+    one = transition_bytes(task.obs_shape, dtype, task.action_size or 1, discrete)
+    with_next = bool(ledger.wish("store_next_obs", False, "neighbours share frames", unit=""))
+    stored = one.stored(with_next)
+    fits = int(machine.ram_bytes * GOOD_SHARE // stored)
+    if wanted is None and capacity > fits:
+        capacity = max(1, fits)
+        ledger.remark(f"the buffer is cut to the {capacity} transitions that fit in {show_bytes(machine.ram_bytes)}.")
+    _write_bytes(ledger, one, stored, with_next, dtype)
+    if capacity * stored > machine.ram_bytes * GOOD_SHARE:
+        raise UserError(
+            f"a buffer of {capacity} transitions x {stored} B = {show_bytes(capacity * stored)} does not fit in "
+            f"{GOOD_SHARE:.0%} of {show_bytes(machine.ram_bytes)} RAM; the largest that fits is {fits} transitions.",
+            [f"--replay-transitions {fits}"] if fits else ["--obs-dtype uint8", "--ram-gb N"],
+        )
+    ledger.wish("replay_transitions", capacity, "the whole run, at most a million, at most what fits")
+    ledger.settle(
+        "buffer_bytes",
+        capacity * stored,
+        "bytes",
+        f"{capacity} transitions x {stored} B = {show_bytes(capacity * stored)}",
+    )
+
+
+def _write_bytes(ledger: Ledger, one, stored: int, with_next: bool, dtype: str) -> None:  # type: ignore[no-untyped-def]
+    drawn = int(ledger.quantities["transitions_per_update"].value or 0)
+    updates = int(ledger.quantities["updates_per_iteration"].value or 0)
+    shared = "with its next observation" if with_next else "next observations shared with the neighbour"
+    ledger.settle(
+        "transition_bytes",
+        stored,
+        "bytes",
+        f"stored: {one.obs} B observation ({dtype}), {one.action} B action, {shared}",
+    )
+    batch = drawn * one.batch
+    ledger.settle(
+        "batch_bytes",
+        batch,
+        "bytes",
+        f"{drawn} transitions x {one.batch} B = {show_bytes(batch)}; "
+        f"{show_bytes(drawn * one.batch_without_next)} without next observations",
+    )
+    traffic = batch
+    parts = ledger.quantities.get("subsequences_per_update")
+    if parts is not None:
+        timesteps = int(parts.value or 0) * int(ledger.quantities["subsequence_timesteps"].value or 0)
+        ledger.settle(
+            "rrd_batch_bytes",
+            timesteps * one.batch,
+            "bytes",
+            f"{timesteps} timesteps x {one.batch} B = {show_bytes(timesteps * one.batch)}",
+        )
+        traffic += timesteps * one.batch
+    ledger.settle(
+        "traffic_bytes_per_iteration",
+        traffic * updates,
+        "bytes",
+        f"{updates} updates x {show_bytes(traffic)} = {show_bytes(traffic * updates)}: moved, never held at once",
+    )

@@ -1,0 +1,145 @@
+"""Rules of thumb held against an on-policy plan: one check each, with a message and a source, never a law.
+
+A number that comes from a preset carries the preset's own evidence and is not judged again.
+"""
+
+from __future__ import annotations
+
+from batchwright.core.machine import Machine
+from batchwright.planning.ledger import Ledger
+from batchwright.planning.quantity import PINNED, PRESET, TaskFacts
+
+GUIDE = "S2 rules of thumb"
+# Rollouts that a guide would start with, in transitions.
+STARTING_ROLLOUT = {True: (2_000, 8_200), False: (5_000, 20_500)}
+CONTINUOUS_ROLLOUT = (2_000, 10_300)
+
+
+def check_on_policy(ledger: Ledger, task: TaskFacts, machine: Machine) -> None:
+    """Every rule that has the figures it needs."""
+    _minibatch_size(ledger, machine)
+    _minibatches_per_epoch(ledger)
+    _action_dimensions(ledger, task)
+    _several_envs(ledger)
+    _rollout_size(ledger, task)
+    _episodes_per_rollout(ledger, task)
+    _reused_without_ratio(ledger)
+
+
+def _number(ledger: Ledger, name: str) -> int | None:
+    """A settled number that is ours to judge."""
+    quantity = ledger.quantities.get(name)
+    if quantity is None or quantity.source == PRESET or not isinstance(quantity.value, int):
+        return None
+    return quantity.value
+
+
+def _minibatch_size(ledger: Ledger, machine: Machine) -> None:
+    size = _number(ledger, "minibatch_transitions")
+    if size is None or machine.gpus or ledger.config.algo != "ppo":
+        return
+    stated = ledger.quantities["minibatch_transitions"].source == PINNED
+    too_large = size > 256 and stated
+    ledger.check(
+        "minibatch-size",
+        size >= 32 and not too_large,
+        f"a minibatch of {size} transitions; 32-256 suits small networks on a CPU",
+        GUIDE,
+    )
+
+
+def _minibatches_per_epoch(ledger: Ledger) -> None:
+    parts = _number(ledger, "minibatches")
+    if parts is None or ledger.config.algo != "ppo" or ledger.quantities["minibatch_transitions"].source == PRESET:
+        return
+    rollout = ledger.quantities["rollout_transitions"].value
+    better = 4 if parts < 4 else 32
+    advice = f": --minibatches {better}" if isinstance(rollout, int) and rollout % better == 0 and rollout >= 64 else ""
+    noun = "minibatch" if parts == 1 else "minibatches"
+    ledger.check("minibatches-per-epoch", 4 <= parts <= 32, f"{parts} {noun} per epoch; 4-32 is usual{advice}", GUIDE)
+
+
+def _action_dimensions(ledger: Ledger, task: TaskFacts) -> None:
+    size = _number(ledger, "minibatch_transitions")
+    if size is None or task.action_size is None:
+        return
+    least = 10 * task.action_size
+    ledger.check(
+        "minibatch-for-actions",
+        size >= least,
+        f"a minibatch of {size} for {task.action_size} action dimensions; at least 10 x {task.action_size} = {least}",
+        GUIDE,
+    )
+
+
+def _several_envs(ledger: Ledger) -> None:
+    envs = _number(ledger, "num_envs")
+    if envs is None or "rollout_episodes" in ledger.quantities:
+        return
+    ledger.check(
+        "several-envs",
+        envs > 1,
+        f"{envs} environment{'s' if envs > 1 else ''}: every minibatch should hold several, so that no single "
+        "trajectory rules it",
+        GUIDE,
+    )
+
+
+def _rollout_size(ledger: Ledger, task: TaskFacts) -> None:
+    rollout = _number(ledger, "rollout_transitions")
+    if rollout is None or ledger.quantities["num_envs"].source == PRESET:
+        return
+    algo, kind = ledger.config.algo, "discrete" if task.discrete else "continuous"
+    if algo == "reinforce":
+        ledger.check(
+            "reinforce-rollout",
+            rollout >= 1000,
+            f"{rollout} transitions per update; REINFORCE wants at least 1000",
+            GUIDE,
+        )
+    if task.discrete is None:
+        return
+    if algo == "reinforce" or (algo == "ppo" and task.discrete):
+        low, high = STARTING_ROLLOUT[task.discrete]
+        ledger.check(
+            "starting-rollout",
+            low <= rollout <= high,
+            f"a rollout of {rollout} transitions; {kind} actions start with {low // 1000}k-{high // 1000}k",
+            GUIDE,
+        )
+    elif algo == "ppo":
+        low, high = CONTINUOUS_ROLLOUT
+        ledger.check(
+            "continuous-rollout",
+            low <= rollout <= high,
+            f"a rollout of {rollout} transitions; continuous control uses 2k-10k per update",
+            GUIDE,
+        )
+
+
+def _episodes_per_rollout(ledger: Ledger, task: TaskFacts) -> None:
+    episodes = _number(ledger, "rollout_episodes")
+    if episodes is None and ledger.config.algo == "reinforce" and task.episode_steps:
+        rollout = _number(ledger, "rollout_transitions")
+        episodes = None if rollout is None else rollout // task.episode_steps
+    if episodes is None:
+        return
+    ledger.check(
+        "episodes-per-rollout",
+        16 <= episodes <= 64,
+        f"{episodes} episodes per rollout at full length; 16-64 keep a few long ones from ruling the update",
+        GUIDE,
+    )
+
+
+def _reused_without_ratio(ledger: Ledger) -> None:
+    updates = ledger.quantities.get("updates_per_iteration")
+    if ledger.config.algo != "a2c" or updates is None or not isinstance(updates.value, int):
+        return
+    ledger.check(
+        "a2c-one-update",
+        updates.value == 1,
+        f"{updates.value} updates per rollout; a2c has no ratio to correct for a policy that has moved: "
+        "--algo ppo does",
+        "Mnih et al., 2016",
+    )

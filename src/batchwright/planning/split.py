@@ -1,0 +1,100 @@
+"""The arithmetic of cutting a rollout into minibatches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Split:
+    """`total` rows in `parts` minibatches whose sizes differ by at most one; every row in exactly one."""
+
+    total: int
+    parts: int
+
+    @property
+    def large(self) -> int:
+        """Rows of the larger minibatches."""
+        return -(-self.total // self.parts)
+
+    @property
+    def small(self) -> int:
+        """Rows of the smaller minibatches; equal to `large` where the division is exact."""
+        return self.total // self.parts
+
+    @property
+    def large_count(self) -> int:
+        return self.total % self.parts or self.parts
+
+    def sizes(self) -> list[int]:
+        """Every minibatch's rows, larger ones first."""
+        return [self.large] * self.large_count + [self.small] * (self.parts - self.large_count)
+
+    def formula(self) -> str:
+        """The sum written out: `24000 = 47 x 510 + 1 x 509`."""
+        if self.large == self.small:
+            return f"{self.total} = {self.parts} x {self.large}"
+        return f"{self.total} = {self.large_count} x {self.large} + {self.parts - self.large_count} x {self.small}"
+
+
+def auto_minibatch(rollout: int) -> int:
+    """The target size of a minibatch: a quarter of a large rollout, half of a medium one, all of a small one."""
+    if rollout >= 1024:
+        return rollout // 4
+    if rollout >= 256:
+        return max(rollout // 2, 64)
+    return rollout
+
+
+def auto_minibatch_reason(rollout: int) -> str:
+    """The rule of `auto_minibatch` with the figures put in."""
+    if rollout >= 1024:
+        return f"{rollout} collected / 4 (1024 or more)"
+    if rollout >= 256:
+        return f"{rollout} collected / 2 (256 to 1023)"
+    return f"all {rollout} collected (fewer than 256)"
+
+
+def near_equal_split(total: int, target: int) -> Split:
+    """The split whose parts come nearest to `target` in ratio; never a part below two rows while there are two."""
+    most = max(1, total // 2)
+    below = min(max(1, total // target), most)
+    above = min(below + 1, most)
+    return Split(total, min((below, above), key=lambda parts: abs(math.log(total / parts / target))))
+
+
+def prime_factors(number: int) -> dict[int, int]:
+    """Prime -> exponent, by trial division."""
+    factors: dict[int, int] = {}
+    divisor = 2
+    while divisor * divisor <= number:
+        while number % divisor == 0:
+            factors[divisor] = factors.get(divisor, 0) + 1
+            number //= divisor
+        divisor += 1 if divisor == 2 else 2
+    if number > 1:
+        factors[number] = factors.get(number, 0) + 1
+    return factors
+
+
+def divisors_of_product(*numbers: int) -> list[int]:
+    """All divisors of a product, sorted; factored number by number so that huge rollouts stay quick."""
+    exponents: dict[int, int] = {}
+    for number in numbers:
+        for prime, power in prime_factors(number).items():
+            exponents[prime] = exponents.get(prime, 0) + power
+    found = [1]
+    for prime, power in exponents.items():
+        found = [base * prime**k for base in found for k in range(power + 1)]
+    return sorted(found)
+
+
+def nearest_in_ratio(candidates: list[int], target: int) -> int:
+    """The candidate with the smallest factor to the target; the larger one on a tie."""
+    return min(candidates, key=lambda value: (abs(math.log(value / target)), -value))
+
+
+def neighbours(candidates: list[int], target: int, count: int = 2) -> list[int]:
+    """The `count` candidates nearest to a target in ratio, sorted."""
+    return sorted(sorted(candidates, key=lambda value: abs(math.log(value / target)))[:count])
