@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchwright.config.load import Resolved, resolve
-from batchwright.config.schema import DATASET, REPLAY
+from batchwright.config.schema import DATASET, REPLAY, TRAINERS
+from batchwright.core.errors import unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.planning.make import make_plan
 from batchwright.planning.quantity import Plan, TaskFacts
@@ -35,6 +36,8 @@ def plan(
 
 def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = None) -> Plan:
     """The plan of merged wishes; looks the environment up where one is named."""
+    if trainer is not None and trainer not in TRAINERS:
+        raise unknown("trainer", trainer, TRAINERS, "--for")
     name = resolved.config.task.env
     task = None
     if name is not None and resolved.config.regime != DATASET:

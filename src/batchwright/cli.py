@@ -1,8 +1,9 @@
-"""The command `batchwright`: reads words, calls the library, prints. Exit codes: 0 done, 2 bad input."""
+"""The command `batchwright`: reads words, calls the library, prints; exits with 0 (done), 2 (bad input) or 130."""
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -14,6 +15,7 @@ from batchwright.config import schema, values
 from batchwright.core.errors import UserError, did_you_mean, unknown
 
 BAD_INPUT = 2
+INTERRUPTED = 130
 
 
 class _Parser(argparse.ArgumentParser):
@@ -21,7 +23,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         words = message.removeprefix("unrecognized arguments: ").split()
-        if message.startswith("unrecognized arguments") and words[0].startswith("-"):
+        if message.startswith("unrecognized arguments") and words and words[0].startswith("-"):
             flags = [flag for action in self._actions for flag in action.option_strings]
             word = words[0].split("=")[0]
             close = did_you_mean(word, flags)
@@ -40,8 +42,13 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot write is shown by its code
+            stream.reconfigure(errors="backslashreplace")
     try:
-        return _dispatch(words)
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
     except UserError as error:
         if "--json" in words:
             print(json.dumps(error.to_json()))
@@ -51,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (head, less) has gone: nothing more to say, and nothing to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _dispatch(words: list[str]) -> int:
@@ -83,10 +92,11 @@ def _plan(words: list[str]) -> int:
     _add_wishes(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--for", dest="trainer", choices=schema.TRAINERS, help="print the plan for another trainer")
+    output.add_argument("--all", action="store_true", help="give every default its row and reason")
     output.add_argument("--explain", action="store_true", help="tell what larger and smaller do, for each number")
     output.add_argument("--json", action="store_true", help="print the plan as JSON")
     stated = parser.read(words)
-    trainer, explain, as_json = (stated.pop(name) for name in ("trainer", "explain", "json"))
+    trainer, explain, everything, as_json = (stated.pop(name) for name in ("trainer", "explain", "all", "json"))
     preset, config_file = stated.pop("preset"), stated.pop("config")
 
     from batchwright.api import plan_resolved
@@ -104,7 +114,7 @@ def _plan(words: list[str]) -> int:
             print(f"warning: {warning}", file=sys.stderr)
         print(text)
         return 0
-    print(plan.explain(), plan.diagram(), sep="\n\n")
+    print(plan.explain(everything), plan.diagram(), sep="\n\n")
     if explain:
         from batchwright.planning.explain import levers
 

@@ -28,6 +28,7 @@ def command(plan: Plan) -> list[str]:
         f"--batch_size={plan['samples_per_step']}",
         f"--num_workers={plan['workers']}",
         f"--steps={plan['total_updates'] * plan['accumulation']}",
+        "--policy.push_to_hub=false",  # it is on by default, and without a repository name nothing starts
     ]
     if plan.get("learning_rate") is not None:
         words.append(f"--policy.optimizer_lr={plan['learning_rate']}")
@@ -46,6 +47,8 @@ def limits(plan: Plan) -> list[str]:
         said.append(f"lerobot-train has no gradient checkpointing for {plan.algo}.")
     if plan["datasets"] > 1:
         said.append("lerobot-train 0.4 refuses several datasets in one run: merge them first.")
+    if plan.get("max_grad_norm") is not None:
+        said.append(f"lerobot-train takes its clipping from the policy's preset, not {plan['max_grad_norm']}.")
     return said
 
 

@@ -27,6 +27,7 @@ def settings(plan: Plan) -> dict[str, Any]:
         "gamma": plan["gamma"],
         "entropy_coef": plan["entropy_start"],
         "grad_norm": plan["max_grad_norm"],
+        "truncate_grads": True,  # without it rl_games ignores grad_norm
     }
     if plan.get("seq_length"):
         config["seq_length"] = plan["seq_length"]
@@ -66,11 +67,18 @@ def batch_block(plan: Plan) -> str:
     )
 
 
+def limits(plan: Plan) -> list[str]:
+    """What of the plan rl_games does not carry out by itself."""
+    start, end = plan["entropy_start"], plan["entropy_end"]
+    return [f"rl_games keeps entropy_coef at {start}; the plan anneals it to {end}."] if start != end else []
+
+
 def text(plan: Plan) -> str:
     """Everything to paste."""
     return "\n\n".join(
         [
             batch_block(plan),
+            *(f"# note: {line}" for line in limits(plan)),
             "# YAML\n" + yaml_fragment(plan),
             "# Hydra overrides (Isaac Lab)\n" + " \\\n  ".join(overrides(plan)),
         ]
@@ -78,7 +86,13 @@ def text(plan: Plan) -> str:
 
 
 def to_dict(plan: Plan) -> dict[str, Any]:
-    return {"trainer": "rl_games", "config": settings(plan), "yaml": yaml_fragment(plan), "overrides": overrides(plan)}
+    return {
+        "trainer": "rl_games",
+        "config": settings(plan),
+        "yaml": yaml_fragment(plan),
+        "overrides": overrides(plan),
+        "limits": limits(plan),
+    }
 
 
 def _scalar(value: object) -> str:

@@ -19,6 +19,9 @@ def arguments(plan: Plan) -> dict[str, Any]:
             "Stable-Baselines3 rolls out a fixed number of steps, not whole episodes.",
             ["--rollout-steps 256 (without --rollout-episodes)"],
         )
+    for name, flag in (("num_agents", "--num-agents"), ("seq_length", "--seq-length")):
+        if plan.get(name, 1) > 1:
+            raise UserError(f"Stable-Baselines3 knows no {name}.", [f"leave out {flag}"])
     if plan.get("subsequences_per_update"):
         raise UserError("Stable-Baselines3 has no return decomposition.", ["leave out --rrd"])
     kwargs: dict[str, Any] = {"learning_rate": plan["learning_rate"], "gamma": plan["gamma"]}
@@ -44,11 +47,14 @@ def _on_policy(plan: Plan) -> dict[str, Any]:
             f"A2C of Stable-Baselines3 makes one update per rollout, not {plan['updates_per_iteration']}.",
             ["--algo ppo", "--epochs 1 --minibatches 1"],
         )
-    return kwargs
+    return kwargs | {"use_rms_prop": False}  # the plan's learning rate goes with Adam
 
 
 def _replay(plan: Plan) -> dict[str, Any]:
-    return {
+    clip = {} if plan.get("max_grad_norm") is None else {"max_grad_norm": plan["max_grad_norm"]}
+    if clip and plan.algo == "sac":
+        raise UserError("SAC of Stable-Baselines3 does not clip gradients.", ["leave out --max-grad-norm"])
+    return clip | {
         "train_freq": plan["rollout_steps"],
         "gradient_steps": plan["updates_per_iteration"],
         "batch_size": plan["transitions_per_update"],
@@ -57,13 +63,20 @@ def _replay(plan: Plan) -> dict[str, Any]:
     }
 
 
+def limits(plan: Plan) -> list[str]:
+    """What of the plan Stable-Baselines3 does not carry out by itself."""
+    start, end = plan.get("entropy_start"), plan.get("entropy_end")
+    return [f"ent_coef stays at {start}; the plan anneals it to {end}."] if start != end else []
+
+
 def text(plan: Plan) -> str:
     """Python to paste."""
     found = arguments(plan)
     kwargs = ",\n".join(f"    {name}={value!r}" for name, value in found["kwargs"].items())
     env = plan.task.name or "YourEnv-v0"
+    notes = "".join(f"# note: {line}\n" for line in limits(plan))
     return (
-        f"from stable_baselines3 import {found['class']}\n"
+        f"{notes}from stable_baselines3 import {found['class']}\n"
         "from stable_baselines3.common.env_util import make_vec_env\n\n"
         f"env = make_vec_env({env!r}, n_envs={found['n_envs']})\n"
         f'model = {found["class"]}(\n    "MlpPolicy",\n    env,\n{kwargs},\n)\n'
@@ -72,4 +85,4 @@ def text(plan: Plan) -> str:
 
 
 def to_dict(plan: Plan) -> dict[str, Any]:
-    return {"trainer": "sb3", **arguments(plan)}
+    return {"trainer": "sb3", **arguments(plan), "limits": limits(plan)}

@@ -14,7 +14,7 @@ from batchwright.config.values import check
 from batchwright.core.errors import UserError, did_you_mean
 
 # A file of wishes is a page; anything larger is another kind of file given by mistake.
-LARGEST_FILE_BYTES = 1_000_000
+LARGEST_FILE_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ def resolve(
     """Defaults < preset < file < flags; a file may name its preset itself."""
     flags = {name: value for name, value in (flags or {}).items() if value is not None}
     entries = _read_entries(Path(config_file)) if config_file is not None else []
-    preset = preset or next((str(e.value) for e in entries if e.key.lower() == "preset"), None)
+    file_preset = next((str(e.value) for e in entries if e.key.lower() == "preset"), None)
+    replaced = preset is not None and file_preset not in (None, preset)
+    preset = file_preset if preset is None else preset
     regime = _guess_regime(flags, entries, preset)
 
     layers = []
@@ -71,7 +73,8 @@ def resolve(
     layers.append(_from_flags(flags))
 
     merged: dict[str, Layered] = {}
-    notes = list(read_preset(preset).corrections) if preset else []
+    notes = [f"preset {file_preset} of the file is replaced by --preset {preset}"] if replaced else []
+    notes += read_preset(preset).corrections if preset else ()
     before_flags = Config()
     for layer in layers:
         before_flags = _build(merged)
@@ -140,6 +143,11 @@ def _guess_regime(flags: Mapping[str, Any], entries: list[_Entry], preset: str |
 def _from_file(entries: list[_Entry], path: Path, regime: str) -> dict[str, Layered]:
     """Checked values of a file under our names; a number stated twice is refused."""
     found: dict[str, Layered] = {}
+    presets = [entry.line for entry in entries if entry.key.lower() == "preset"]
+    if len(presets) > 1:
+        raise UserError(
+            f"{path.name}:{presets[1]}: a second preset, after line {presets[0]}.", ["remove one of the two lines"]
+        )
     for entry in entries:
         place = f"{path.name}:{entry.line}"
         if entry.key.lower() == "preset":
@@ -173,15 +181,18 @@ def _read_entries(path: Path) -> list[_Entry]:
     import yaml
 
     try:
-        if path.stat().st_size > LARGEST_FILE_BYTES:
-            raise UserError(f"{path} is larger than 1 MB: not a file of settings.", ["--config FILE.yaml"])
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE_BYTES + 1)
+        if len(content) > LARGEST_FILE_BYTES:
+            raise UserError(f"{path} is larger than 64 KiB: not a file of settings.", ["--config FILE.yaml"])
+        text = content.decode("utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UserError(f"cannot read {path}: {reason}.", ["--config FILE.yaml"]) from None
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        return [] if node is None else list(_walk(node, yaml.SafeLoader(""), path, depth=0))
+        empty = node is None or node.tag == "tag:yaml.org,2002:null"
+        return [] if empty else list(_walk(node, yaml.SafeLoader(""), path, depth=0))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
@@ -214,4 +225,18 @@ def _walk(node: Any, loader: Any, path: Path, depth: int) -> Iterator[_Entry]:
             close = did_you_mean(key, (*SECTIONS, *aliases.FOREIGN_SECTIONS))
             raise UserError(f"{path.name}:{line}: unknown section {key!r}.", [f"{name}:" for name in close])
         else:
-            yield _Entry(key, loader.construct_object(value_node, deep=True), line)
+            yield _Entry(key, _construct(value_node, loader, f"{path.name}:{line}: {key}"), line)
+
+
+def _construct(node: Any, loader: Any, where: str) -> Any:
+    """A scalar or a flat list; nothing nests in a setting, so anchors and merges cannot grow one without end."""
+    import yaml
+
+    items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+    if not all(isinstance(item, yaml.ScalarNode) for item in items):
+        raise UserError(f"{where}: a list of settings holds plain values only.", ["write lists such as   [84, 84, 4]"])
+    try:
+        return loader.construct_object(node, deep=True)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        # PyYAML leaks these for a tag or a date that its value does not fit, such as !!bool maybe or 2020-13-40.
+        raise UserError(f"{where}: {str(node.value)[:40]!r} is not readable as {node.tag[-20:]}.") from None

@@ -16,6 +16,8 @@ POLICIES = ("act", "smolvla")
 HOLDS = ("transitions-per-update", "reuse", "total-steps")
 TRAINERS = ("rl_games", "sb3", "lerobot")
 
+ENGINE_CHOICES = ("auto", "jax", "envpool", "gymnasium", "gymnasium-vector", "gymnasium-sync", "gymnasium-async")
+
 ON_POLICY, REPLAY, DATASET = "on-policy", "replay", "dataset"
 REGIMES = (ON_POLICY, REPLAY, DATASET)
 
@@ -113,18 +115,73 @@ class Replay:
 
 @dataclass(frozen=True)
 class Learning:
-    """The numbers of the optimiser and of the objective."""
+    """The numbers of the objective and of the optimiser."""
 
     learning_rate: float | None = wish("step size of the optimiser", low=1e-12, high=10.0)
+    learning_rate_schedule: str | None = wish(
+        "how the learning rate moves over the run",
+        choices=("constant", "linear", "cosine", "kl-adaptive"),
+        regimes=BOTH_RL,
+    )
+    warmup_updates: int | None = count("updates over which the learning rate rises from 0", "updates", BOTH_RL, low=0)
     scale_learning_rate: bool | None = wish(
         "scale the learning rate with the minibatch against the preset's, up to 4x", regimes=(ON_POLICY,)
     )
     gamma: float | None = wish("discount of future reward", low=0.0, high=1.0, regimes=BOTH_RL)
+    gae_lambda: float | None = wish(
+        "how far advantages look past the next value: 0 one step, 1 the whole return",
+        low=0.0,
+        high=1.0,
+        regimes=(ON_POLICY,),
+    )
+    clip_range: float | None = wish(
+        "how far the ratio may move before PPO ignores it", low=0.0, high=10.0, regimes=(ON_POLICY,)
+    )
+    clip_schedule: str | None = wish(
+        "how the clip range moves over the run", choices=("constant", "linear"), regimes=(ON_POLICY,)
+    )
     entropy_start: float | None = wish("entropy bonus at the start", low=0.0, high=100.0, regimes=(ON_POLICY,))
     entropy_end: float | None = wish(
         "entropy bonus at the end of its anneal", low=0.0, high=100.0, regimes=(ON_POLICY,)
     )
+    entropy_anneal: float | None = wish(
+        "share of the run, at its end, over which the bonus moves from start to end",
+        low=0.0,
+        high=1.0,
+        regimes=(ON_POLICY,),
+    )
+    value_weight: float | None = wish("weight of the value loss", low=0.0, high=1e6, regimes=(ON_POLICY,))
+    value_rate_factor: float | None = wish(
+        "learning rate of the critic as a multiple of the actor's", low=0.0, high=1e3, regimes=(ON_POLICY,)
+    )
+    value_clip: float | None = wish(
+        "clips value changes, in units of the return's spread; 0 is off", low=0.0, high=1e6, regimes=(ON_POLICY,)
+    )
+    advantage_norm: str | None = wish(
+        "over what advantages are normalised", choices=("rollout", "minibatch", "none"), regimes=(ON_POLICY,)
+    )
+    baseline: bool | None = wish("subtract the value from the return", regimes=(ON_POLICY,))
+    normalize_obs: bool | None = wish("centre and scale observations by running statistics", regimes=(ON_POLICY,))
+    normalize_rewards: bool | None = wish("divide rewards by the running spread of the return", regimes=(ON_POLICY,))
+    popart: bool | None = wish("normalise value targets and keep the outputs (PopArt)", regimes=(ON_POLICY,))
+    kl_stop: float | None = wish(
+        "nats of KL at which the updates of a rollout stop; 0 is off", low=0.0, high=1e3, regimes=(ON_POLICY,)
+    )
+    kl_target: float | None = wish(
+        "nats of KL that the kl-adaptive schedule aims at", low=1e-9, high=1e3, regimes=(ON_POLICY,)
+    )
     max_grad_norm: float | None = wish("global norm that gradients are clipped to", low=1e-9, high=1e9)
+    weight_decay: float | None = wish("L2 pull of the parameters towards 0", low=0.0, high=1.0, regimes=(ON_POLICY,))
+    adam_beta2: float | None = wish("memory of Adam's second moment", low=0.0, high=0.999999, regimes=BOTH_RL)
+    adam_eps: float | None = wish("Adam's guard against division by 0", low=1e-16, high=1.0, regimes=BOTH_RL)
+    hidden: tuple[int, ...] | None = wish("units of the hidden layers, e.g. 64,64", low=1, high=65536, regimes=BOTH_RL)
+    activation: str | None = wish("activation of the hidden layers", choices=("tanh", "relu", "elu"), regimes=BOTH_RL)
+    log_std_start: float | None = wish(
+        "log of the first standard deviation of box actions, in units of half their range",
+        low=-5.0,
+        high=2.0,
+        regimes=(ON_POLICY,),
+    )
 
 
 @dataclass(frozen=True)
@@ -158,6 +215,21 @@ class Hardware:
 
 
 @dataclass(frozen=True)
+class Running:
+    """How a run is run: engine, seed, evaluation, checkpoints."""
+
+    seed: int | None = count("where every random stream of the run begins", "", BOTH_RL, low=0, high=2**31 - 1)
+    engine: str | None = wish("what steps the environments; auto measures", choices=ENGINE_CHOICES, regimes=BOTH_RL)
+    num_threads: int | None = count("threads of EnvPool; results do not depend on it", "threads", BOTH_RL, high=4096)
+    eval_every: int | None = count("iterations between evaluations; 0 only at the end", "iterations", BOTH_RL, low=0)
+    eval_episodes: int | None = count("episodes of one evaluation", "episodes", BOTH_RL, high=100_000)
+    eval_threshold: float | None = wish(
+        "training return below which no evaluation is made", low=-1e12, high=1e12, regimes=BOTH_RL
+    )
+    checkpoint_every: int | None = count("iterations between checkpoints", "iterations", BOTH_RL)
+
+
+@dataclass(frozen=True)
 class Config:
     """All wishes of one run."""
 
@@ -167,6 +239,7 @@ class Config:
     learning: Learning = field(default_factory=Learning)
     dataset: Dataset = field(default_factory=Dataset)
     hardware: Hardware = field(default_factory=Hardware)
+    running: Running = field(default_factory=Running)
 
     def get(self, name: str) -> Any:
         """The value of a wish by its name, whichever section it is in."""
@@ -192,6 +265,7 @@ SECTIONS: dict[str, type] = {
     "learning": Learning,
     "dataset": Dataset,
     "hardware": Hardware,
+    "running": Running,
 }
 FIELDS = {f.name: f for section in SECTIONS.values() for f in fields(section)}
 SECTION_OF = {f.name: name for name, section in SECTIONS.items() for f in fields(section)}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
+import reprlib
 import types
 import typing
 from typing import Any
@@ -14,6 +16,8 @@ from batchwright.core.errors import UserError, unknown
 
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _HINTS = {name: typing.get_type_hints(section) for name, section in schema.SECTIONS.items()}
+# Above this, Python refuses to turn an int into a float or into text.
+LARGEST_BITS = 128
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
@@ -27,6 +31,8 @@ def kind_of(name: str) -> type:
 def check(name: str, raw: Any, where: str) -> Any:
     """The value of field `name` from a flag's text or a YAML scalar; `where` is how the user wrote it."""
     kind = kind_of(name)
+    if isinstance(raw, int) and raw.bit_length() > LARGEST_BITS:
+        raise UserError(f"{where}: a number of {raw.bit_length()} bits is out of range.", [_example(name)])
     if raw is None or isinstance(raw, dict):
         raise UserError(f"{where}: a value is needed, got {_show(raw)}.", [_example(name)])
     if kind is bool:
@@ -44,14 +50,14 @@ def check(name: str, raw: Any, where: str) -> Any:
 def _bool(name: str, raw: Any, where: str) -> bool:
     if isinstance(raw, bool):
         return raw
-    text = str(raw).lower()
+    text = "" if isinstance(raw, (list, tuple)) else str(raw).lower()
     if text in TRUE + FALSE:
         return text in TRUE
     raise UserError(f"{where}: {_show(raw)} is neither true nor false.", [flag_of(name)])
 
 
 def _text(name: str, raw: Any, where: str) -> str:
-    if isinstance(raw, (list, bool)):
+    if isinstance(raw, bool) or not isinstance(raw, (str, int, float, datetime.date)):
         raise UserError(f"{where}: a name is needed, got {_show(raw)}.", [_example(name)])
     text = str(raw)
     choices = FIELDS[name].metadata["choices"]
@@ -74,8 +80,8 @@ def _number(name: str, raw: Any, where: str) -> float | int:
     if isinstance(raw, (int, float)) and not isinstance(raw, bool):
         number: float | int = raw
     else:
-        text = str(raw).strip()
-        if isinstance(raw, (bool, list)) or len(text) > 40 or not _NUMBER.fullmatch(text):
+        text = "" if isinstance(raw, (bool, list, tuple)) else str(raw).strip()
+        if len(text) > 40 or not _NUMBER.fullmatch(text):
             raise UserError(f"{where}: {_show(raw)} is not a number.", [_example(name)])
         plain = text.replace("_", "")
         number = int(plain) if plain.lstrip("+-").isdigit() else float(plain)
@@ -99,8 +105,9 @@ def _within(name: str, number: float | int, where: str) -> float | int:
         (high, high is not None and number > high, "most"),
     ):
         if broken:
+            limit = _figure(bound)
             raise UserError(
-                f"{where}: {number:g} is out of range; at {word} {bound:g}.", [f"{flag_of(name)} {bound:g}"]
+                f"{where}: {_figure(number)} is out of range; at {word} {limit}.", [f"{flag_of(name)} {limit}"]
             )
     return number
 
@@ -113,6 +120,11 @@ def _example(name: str) -> str:
     return f"{flag_of(name)} {sample}"
 
 
+def _figure(number: float | int) -> str:
+    """All digits of a whole number, so that a bound and what breaks it never look alike."""
+    return str(number) if isinstance(number, int) else repr(number)
+
+
 def _show(raw: Any) -> str:
-    text = repr(raw)
+    text = reprlib.repr(raw)
     return text if len(text) <= 60 else text[:57] + "..."

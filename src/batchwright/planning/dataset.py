@@ -17,7 +17,8 @@ from batchwright.planning.memory import (
     prior_memory,
     show_bytes,
 )
-from batchwright.planning.quantity import Plan, TaskFacts
+from batchwright.planning.quantity import Plan, TaskFacts, counted
+from batchwright.planning.split import largest_divisor
 
 MOST_WORKERS = 16
 PREFETCHED_BATCHES = 2
@@ -81,7 +82,7 @@ def _samples(ledger: Ledger, policy: str, memory: PolicyMemory, machine: Machine
         raise UserError(
             f"{show_bytes(limit)} {where} cannot hold {policy}: fixed {show_bytes(memory.fixed_bytes)} + "
             f"{show_bytes(memory.sample_bytes)} for one sample is above {GOOD_SHARE:.0%}.",
-            ["--precision bf16", "--gradient-checkpointing", f"--gpu-memory-gb {_gib_for(memory.total(1))}"],
+            [*_smaller_memory(ledger, limit), f"--gpu-memory-gb {_gib_for(memory.total(1))}"],
         )
     ledger.settle(
         "largest_samples_per_step",
@@ -93,13 +94,14 @@ def _samples(ledger: Ledger, policy: str, memory: PolicyMemory, machine: Machine
     start = min(PRIORS[policy].start_samples, fits)
     micro, accumulation, effective = _solve_batch(ledger, start, fits)
     _write_batch(ledger, micro, accumulation, effective, start, fits)
+    _say_poor_divisor(ledger, micro, effective, fits)
     use = memory.total(micro) / limit
     if use >= DANGER_SHARE:
-        lower = max(1, fits)
-        raise_or = f"{micro} samples need {show_bytes(memory.total(micro))}, {use:.0%} of {show_bytes(limit)} {where}"
+        lower = largest_divisor(effective, fits)
         ledger.remark(
-            f"danger: {raise_or}; expect to run out of memory. --samples-per-step {lower} --accumulation "
-            f"{math.ceil(effective / lower)} keeps the effective batch."
+            f"danger: {micro} samples need {show_bytes(memory.total(micro))}, {use:.0%} of {show_bytes(limit)} "
+            f"{where}; expect to run out of memory. --samples-per-step {lower} --accumulation {effective // lower} "
+            f"keeps the {effective} samples per update."
         )
     elif use > GOOD_SHARE:
         ledger.remark(
@@ -107,6 +109,25 @@ def _samples(ledger: Ledger, policy: str, memory: PolicyMemory, machine: Machine
             f"danger from {DANGER_SHARE:.0%}."
         )
     return micro
+
+
+def _smaller_memory(ledger: Ledger, limit: int) -> list[str]:
+    """Flags that make one sample fit, the mildest set only."""
+    policy, cameras, side = (
+        ledger.config.algo,
+        ledger.quantities["cameras"].value,
+        ledger.quantities["image_size"].value,
+    )
+    now = ledger.quantities["precision"].value, ledger.quantities["gradient_checkpointing"].value
+    for flags, precision, checkpointing in (
+        ("--precision bf16", "bf16", now[1]),
+        ("--gradient-checkpointing", now[0], True),
+        ("--precision bf16 --gradient-checkpointing", "bf16", True),
+    ):
+        memory = _memory(ledger, policy, int(cameras or 1), int(side or 1), str(precision), bool(checkpointing))
+        if memory.largest(limit) >= 1:
+            return [flags]
+    return []
 
 
 def _gib_for(need: float) -> int:
@@ -126,8 +147,9 @@ def _solve_batch(ledger: Ledger, start: int, fits: int) -> tuple[int, int, int]:
             f"{micro} samples per step x {accumulation} micro-batches = {micro * accumulation}, "
             f"not the {effective} samples per update stated.",
             [
-                f"--samples-per-step {micro} --accumulation {accumulation}",
-                f"--samples-per-update {effective} --samples-per-step {_divisor_below(effective, micro)}",
+                f"--samples-per-update {micro * accumulation}",
+                f"--samples-per-step {largest_divisor(effective, micro)} "
+                f"--accumulation {effective // largest_divisor(effective, micro)}",
             ],
         )
     if (micro is not None and effective % micro) or (accumulation is not None and effective % accumulation):
@@ -137,34 +159,22 @@ def _solve_batch(ledger: Ledger, start: int, fits: int) -> tuple[int, int, int]:
             f"{effective} samples per update are not a whole number of {given}s: the effective batch would "
             "change in silence.",
             [
-                f"{name} {_divisor_below(effective, given)}",
+                f"{name} {largest_divisor(effective, given)}",
                 f"--samples-per-update {math.ceil(effective / given) * given}",
             ],
         )
     if micro is None:
-        micro = effective // accumulation if accumulation is not None else _divisor_below(effective, max(1, fits))
+        micro = effective // accumulation if accumulation is not None else largest_divisor(effective, max(1, fits))
     return micro, effective // micro, effective
 
 
-def _divisor_below(number: int, limit: int) -> int:
-    """The largest divisor of `number` up to `limit`."""
-    best = 1
-    for small in range(1, math.isqrt(number) + 1):
-        if number % small == 0:
-            best = max([best] + [value for value in (small, number // small) if value <= limit])
-    return best
-
-
 def _write_batch(ledger: Ledger, micro: int, accumulation: int, effective: int, start: int, fits: int) -> None:
-    effective_stated = ledger.stated("samples_per_update") is not None
     for name, value, unit, reason in (
         (
             "samples_per_step",
             micro,
             "samples",
-            f"a careful start ({start}); grow while memory use stays under {GOOD_SHARE:.0%}"
-            if not effective_stated
-            else f"the largest divisor of {effective} that fits ({fits})",
+            _micro_reason(ledger, accumulation, effective, start, fits),
         ),
         (
             "accumulation",
@@ -172,12 +182,31 @@ def _write_batch(ledger: Ledger, micro: int, accumulation: int, effective: int, 
             "micro-batches",
             "one micro-batch per update" if accumulation == 1 else f"{effective} samples / {micro} in memory",
         ),
-        ("samples_per_update", effective, "samples", f"{micro} samples x {accumulation} micro-batches"),
+        ("samples_per_update", effective, "samples", f"{micro} samples x {counted(accumulation, 'micro-batch')}"),
     ):
         if ledger.stated(name) is not None:
             ledger.adopt(name, value, unit)
         else:
             ledger.settle(name, value, unit, reason)
+
+
+def _micro_reason(ledger: Ledger, accumulation: int, effective: int, start: int, fits: int) -> str:
+    if ledger.stated("samples_per_update") is None:
+        return f"a careful start ({start}); grow while memory use stays under {GOOD_SHARE:.0%}"
+    if ledger.stated("accumulation") is not None:
+        return f"{effective} samples / {accumulation} micro-batches"
+    return f"the largest divisor of {effective} that fits ({fits})"
+
+
+def _say_poor_divisor(ledger: Ledger, micro: int, effective: int, fits: int) -> None:
+    """A prime effective batch leaves a micro-batch of one: says which one nearby cuts well."""
+    parts = math.ceil(effective / fits)
+    if ledger.stated("samples_per_update") is None or micro * 2 * parts > effective:
+        return
+    ledger.remark(
+        f"{effective} samples per update divide only into micro-batches of {micro}, where {fits} fit: "
+        f"--samples-per-update {math.ceil(effective / parts) * parts} makes {parts} full ones."
+    )
 
 
 def _workers(ledger: Ledger, machine: Machine, samples: int, cameras: int, side: int) -> None:
@@ -190,15 +219,14 @@ def _workers(ledger: Ledger, machine: Machine, samples: int, cameras: int, side:
     else:
         ledger.adopt("workers", stated, "processes")
     workers = best if stated is None else stated
-    low, high = min(best, max(1, best // 2)), min(max(best, best + best // 4), machine.cores)
+    low, high = min(best, max(1, best // 2)), min(best + best // 5, machine.cores)
     if workers < low:
-        message = f"{workers} workers: too few, the learner will wait for data; {formula} = {best}"
+        verdict = f"too few, the learner will wait for data; {formula} = {best}"
     elif workers > high:
-        message = (
-            f"{workers} workers: too many for {machine.cores} cores, they will crowd each other; {formula} = {best}"
-        )
+        verdict = f"too many for {counted(machine.cores, 'core')}, they will crowd each other; {formula} = {best}"
     else:
-        message = f"{workers} workers: in the good band {low}-{high}"
+        verdict = f"in the good band {low}-{high}"
+    message = f"{counted(workers, 'worker')}: {verdict}"
     ledger.check("workers", low <= workers <= high, message, "S3 formula")
     batch_bytes = samples * cameras * side * side * 3 * 4
     need = workers * PREFETCHED_BATCHES * batch_bytes
@@ -206,7 +234,7 @@ def _workers(ledger: Ledger, machine: Machine, samples: int, cameras: int, side:
         "loader_shm_bytes",
         need,
         "bytes",
-        f"{workers} workers x {PREFETCHED_BATCHES} batches x {show_bytes(batch_bytes)} of float32 images",
+        f"{counted(workers, 'worker')} x {PREFETCHED_BATCHES} batches x {show_bytes(batch_bytes)} of float32 images",
     )
     if not machine.given:
         ledger.check(
@@ -249,16 +277,16 @@ def _updates(ledger: Ledger) -> None:
         "LeRobot's own default; counted in optimiser updates, so a smaller micro-batch moves no schedule",
     )
     effective = int(ledger.quantities["samples_per_update"].value or 1)
-    ledger.settle("total_samples", updates * effective, "samples", f"{updates} updates x {effective} samples")
-    for name in ("learning_rate", "max_grad_norm"):
-        if ledger.stated(name) is not None:
-            ledger.adopt(name, ledger.stated(name), "")
+    ledger.settle(
+        "total_samples", updates * effective, "samples", f"{counted(updates, 'update')} x {effective} samples"
+    )
+    ledger.adopt_rest()
 
 
 def _ladder(ledger: Ledger, samples: int) -> None:
     """What to do on out-of-memory: a quarter less at the same effective batch, then checkpointing, then bf16."""
     effective = int(ledger.quantities["samples_per_update"].value or 1)
-    smaller = _divisor_below(effective, max(1, samples * 3 // 4))
+    smaller = largest_divisor(effective, max(1, samples * 3 // 4))
     if smaller < samples:
         ledger.alternatives.append(
             f"--samples-per-step {smaller} --accumulation {effective // smaller}: out of memory, step 1: the "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchwright.config.schema import DATASET, ON_POLICY
-from batchwright.planning.quantity import Plan
+from batchwright.planning.quantity import Plan, counted
 
 BOXES_SHOWN = 8
 
@@ -17,31 +17,40 @@ def diagram(plan: Plan) -> str:
 
 def _on_policy(plan: Plan) -> str:
     if plan.get("rollout_episodes"):
-        collected = f"{_n(plan['rollout_episodes'])} episodes from {_n(plan['num_envs'])} envs"
+        collected = f"{_of(plan['rollout_episodes'], 'episode')} from {_of(plan['num_envs'], 'env')}"
     else:
-        collected = f"{_n(plan['num_envs'])} envs x {_n(plan['rollout_steps'])} steps"
-        if plan.get("num_agents"):
-            collected += f" x {_n(plan['num_agents'])} agents"
+        collected = f"{_of(plan['num_envs'], 'env')} x {_of(plan['rollout_steps'], 'step')}"
+    if plan.get("num_agents"):
+        collected += f" x {_of(plan['num_agents'], 'agent')}"
     parts, size = plan["minibatches"], plan["minibatch_transitions"]
     most = "" if plan.get("rollout_episodes") is None or plan["rollout_transitions"] is None else "at most "
-    cut = f"{_n(parts)} minibatch{'es' if parts != 1 else ''} of {_up_to(plan)}{_n(size)}"
+    cut = f"{_of(parts, 'minibatch')} of {_up_to(plan)}{_n(size)}" if parts and size else _unknown_cut(parts, size)
+    epochs = plan["epochs"]
+    shuffled = "shuffled" if epochs == 1 else f"shuffled anew in each of {_n(epochs)} epochs"
     lines = [
-        *_box(["collect", collected, f"rollout: {most}{_n(plan['rollout_transitions'])} transitions"]),
+        *_box(["collect", collected, f"rollout: {most}{_of(plan['rollout_transitions'], 'transition')}"]),
         "        | returns and advantages for all of it at once",
         "        v",
         *_cells(parts, size),
-        f"        | {cut}, shuffled anew in each of {_n(plan['epochs'])} epochs",
+        f"        | {cut}, {shuffled}",
         "        v",
         *_box(
             [
-                f"update: {most}{_n(plan.get('updates_per_iteration'))} optimiser steps, then the rollout is "
+                f"update: {most}{_of(plan.get('updates_per_iteration'), 'optimiser step')}, then the rollout is "
                 "thrown away",
-                f"each transition is used {_n(plan['reuse'])} times",
+                f"each transition is used {_of(plan['reuse'], 'time')}",
             ]
         ),
-        f"        ^ {_n(plan['iterations'])} iterations",
+        f"        ^ {_of(plan['iterations'], 'iteration')}",
     ]
     return "\n".join(lines)
+
+
+def _unknown_cut(parts: int | None, size: int | None) -> str:
+    """What is known of the cut before the episodes have ended."""
+    if parts:
+        return f"{_of(parts, 'minibatch')}, each a near-equal share"
+    return f"minibatches of about {_n(size)}, the whole rollout where that is smaller" if size else "minibatches"
 
 
 def _up_to(plan: Plan) -> str:
@@ -58,24 +67,24 @@ def _replay(plan: Plan) -> str:
         *_box(
             [
                 "collect",
-                f"{_n(plan['num_envs'])} envs x {_n(plan['rollout_steps'])} steps = "
-                f"{_n(plan['steps_per_iteration'])} transitions",
+                f"{_of(plan['num_envs'], 'env')} x {_of(plan['rollout_steps'], 'step')} = "
+                f"{_of(plan['steps_per_iteration'], 'transition')}",
             ]
         ),
         "        v",
-        *_box([f"replay buffer: up to {_n(capacity)} transitions, by episodes"]),
-        f"        | {_n(plan['updates_per_iteration'])} times per iteration",
+        *_box([f"replay buffer: up to {_of(capacity, 'transition')}, by episodes"]),
+        f"        | {_of(plan['updates_per_iteration'], 'time')} per iteration",
         "        v",
     ]
-    draws = [f"policy and critics: {_n(plan['transitions_per_update'])} transitions at random"]
+    draws = [f"policy and critics: {_of(plan['transitions_per_update'], 'transition')} at random"]
     if plan.get("subsequences_per_update"):
         parts, length = plan["subsequences_per_update"], plan["subsequence_timesteps"]
-        draws.append(
-            f"reward network: {_n(parts)} subsequence{'s' if parts != 1 else ''} x {_n(length)} timesteps, "
-            "one episode each"
-        )
+        draws.append(f"reward network: {_of(parts, 'subsequence')} x {_of(length, 'timestep')}, one episode each")
     lines += _box(
-        [*draws, f"{plan['updates_per_step']:g} updates per environment step, {plan['reuse']:g} draws per transition"]
+        [
+            *draws,
+            f"updates per environment step: {plan['updates_per_step']:g}; draws per transition: {plan['reuse']:g}",
+        ]
     )
     return "\n".join(lines)
 
@@ -84,20 +93,18 @@ def _dataset(plan: Plan) -> str:
     micro, accumulation = plan["samples_per_step"], plan["accumulation"]
     return "\n".join(
         [
-            *_box(
-                [
-                    f"recorded data: {_n(plan['datasets'])} dataset{'s' if plan['datasets'] != 1 else ''}, "
-                    f"{_n(plan['cameras'])} cameras"
-                ]
-            ),
-            f"        | {_n(plan['workers'])} loader processes",
+            *_box([f"recorded data: {_of(plan['datasets'], 'dataset')}, {_of(plan['cameras'], 'camera')}"]),
+            f"        | {_of(plan['workers'], 'loader process')}",
             "        v",
             *_cells(accumulation, micro),
-            f"        | {_n(accumulation)} micro-batch{'es' if accumulation != 1 else ''} of {_n(micro)} "
-            "samples, gradients added up",
+            f"        | {_of(accumulation, 'micro-batch')} of {_of(micro, 'sample')}"
+            + (", gradients added up" if accumulation > 1 else ""),
             "        v",
             *_box(
-                [f"one update on {_n(plan['samples_per_update'])} samples, {_n(plan['total_updates'])} updates in all"]
+                [
+                    f"one update on {_of(plan['samples_per_update'], 'sample')}, "
+                    f"{_of(plan['total_updates'], 'update')} in all"
+                ]
             ),
         ]
     )
@@ -118,6 +125,11 @@ def _box(lines: list[str]) -> list[str]:
     width = max(len(line) for line in lines)
     edge = "  +" + "-" * (width + 2) + "+"
     return [edge, *(f"  | {line.ljust(width)} |" for line in lines), edge]
+
+
+def _of(value: int | None, noun: str) -> str:
+    """A number with its noun, digits grouped."""
+    return _n(value) + counted(2 if value is None else value, noun).lstrip("0123456789")
 
 
 def _n(value: object) -> str:

@@ -24,7 +24,7 @@ def settle_minibatches(ledger: Ledger, num_envs: int, rollout_steps: int, num_ag
     rollout = num_envs * rollout_steps * num_agents
     legal = _legal(num_envs, rollout_steps, num_agents, seq_length)
     size, parts = ledger.stated("minibatch_transitions"), ledger.stated("minibatches")
-    if size is not None and parts is not None and size * parts != rollout:
+    if size is not None and parts is not None and min(size, rollout) * parts != rollout:
         _refuse_both(ledger, rollout, legal)
     if size is not None:
         _settle_stated(ledger, rollout, legal, size, seq_length)
@@ -76,10 +76,9 @@ def _settle_auto(
     if abs(math.log(size / target)) > math.log(USEFUL_FACTOR) + 1e-9:
         size = rollout
         better = _better_num_envs(num_envs, rollout_steps, num_agents, seq_length)
-        names = ", ".join(str(value) for value in better)
+        nearest = f" The nearest num_envs that split well: {', '.join(map(str, better))}." if better else ""
         ledger.remark(
-            f"{rollout} transitions have no divisor near {target}: the whole rollout is one minibatch. "
-            f"The nearest num_envs that split well: {names}."
+            f"{rollout} transitions have no divisor near {target}: the whole rollout is one minibatch.{nearest}"
         )
         ledger.alternatives += [f"--num-envs {value}" for value in better]
         reason = f"no divisor of {rollout} near {target}: the whole rollout"

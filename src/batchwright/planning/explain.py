@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
+from batchwright.config.schema import SECTION_OF
 from batchwright.planning.quantity import PINNED, Plan, Quantity, Value
 
 WIDTH = 118
 REASON_WIDTH = 62
 
 
-def explain(plan: Plan) -> str:
-    """The table, then warnings, then alternatives."""
+# Defaults of these sections are named in one line under the table; anything stated gets its row.
+QUIET_SECTIONS = ("learning", "running")
+ALWAYS_SHOWN = ("learning_rate", "gamma")
+
+
+def explain(plan: Plan, everything: bool = False) -> str:
+    """The table, the defaults in one line (in the table with `everything`), then warnings, then alternatives."""
     title = f"{plan.regime} plan: {plan.algo}" + (f" on {plan.task.name}" if plan.task.name else "")
-    blocks = [title + (f"\nmachine: {plan.machine}" if plan.machine else ""), table(plan)]
+    quiet = [] if everything else [q for q in plan.quantities.values() if _is_quiet(q)]
+    shown = [q for q in plan.quantities.values() if q not in quiet]
+    blocks = [title + (f"\nmachine: {plan.machine}" if plan.machine else ""), table(shown)]
+    if quiet:
+        listed = ", ".join(f"{q.name} {show_value(q.value)}" for q in quiet)
+        blocks.append(
+            textwrap.fill(f"at their defaults (--all gives the reasons): {listed}", WIDTH, subsequent_indent="  ")
+        )
     if plan.warnings:
         blocks.append("warnings\n" + _bullets(plan.warnings))
     if plan.alternatives:
@@ -21,9 +35,14 @@ def explain(plan: Plan) -> str:
     return "\n\n".join(blocks)
 
 
-def table(plan: Plan) -> str:
-    """One row per quantity: name, value, unit, source, where it came from, reason."""
-    rows = [(q.name, show_value(q.value), q.unit, _source(q), q.reason) for q in plan.quantities.values()]
+def _is_quiet(quantity: Quantity) -> bool:
+    section = SECTION_OF.get(quantity.name)
+    return section in QUIET_SECTIONS and quantity.origin == "default" and quantity.name not in ALWAYS_SHOWN
+
+
+def table(quantities: Sequence[Quantity]) -> str:
+    """One row per quantity: name, value, unit, source with its place, reason."""
+    rows = [(q.name, show_value(q.value), q.unit, _source(q), q.reason) for q in quantities]
     header = ("quantity", "value", "unit", "source", "reason")
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(4)]
     lines = [_row(header, widths), "  ".join("-" * w for w in [*widths, 6])]

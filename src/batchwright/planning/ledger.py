@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from batchwright.config.load import Resolved
-from batchwright.config.schema import FIELDS, flag_of
+from batchwright.config.schema import DATASET, FIELDS, SECTION_OF, flag_of
 from batchwright.core.errors import UserError
-from batchwright.planning.quantity import DERIVED, MEASURED, PINNED, PRESET, Check, Quantity, Value
+from batchwright.planning.quantity import DERIVED, MEASURED, PINNED, PRESET, Check, Quantity, Value, counted
 
 
 class Ledger:
@@ -49,13 +49,48 @@ class Ledger:
         source = PRESET if origin is not None and origin.kind == "preset" else PINNED
         self.quantities[name] = Quantity(name, value, unit, reason or f"stated by {place}", source, place)
 
+    def adopt_rest(self) -> None:
+        """Writes down what was stated and no rule has used, so that nothing stated is lost."""
+        for name in self.resolved.origins:
+            if name not in self.quantities and SECTION_OF[name] in ("learning", "running"):
+                value = self.stated(name)
+                shown = ",".join(map(str, value)) if isinstance(value, tuple) else value
+                self.adopt(name, shown, FIELDS[name].metadata["unit"])
+
+    def settle_iterations(self, total_steps: int, steps_per_iteration: int) -> int:
+        """Writes down iterations and the steps they really take, beside the total asked for; returns the iterations."""
+        iterations = -(-total_steps // steps_per_iteration)
+        actual = iterations * steps_per_iteration
+        per_iteration = f"{steps_per_iteration} per iteration, rounded up"
+        self.settle("iterations", iterations, "iterations", f"{counted(total_steps, 'step')} / {per_iteration}")
+        extra = f"; {actual - total_steps} more than requested" if actual > total_steps else ""
+        reason = f"{counted(iterations, 'iteration')} x {counted(steps_per_iteration, 'step')}{extra}"
+        self.settle("actual_steps", actual, "steps", reason)
+        if iterations == 1 and extra:
+            self.remark(
+                f"{counted(total_steps, 'step')} in all are fewer than the {steps_per_iteration} of one iteration: one "
+                "iteration runs whole."
+            )
+        return iterations
+
     def place(self, name: str) -> str:
         """How the user stated a field, with its value: for error messages."""
         origin = self.resolved.origin(name)
         if origin is None:
             return f"{flag_of(name)} (not stated)"
         value = self.stated(name)
-        return f"{flag_of(name)} {value}" if origin.kind == "flag" else f"{name} {value} ({origin})"
+        if origin.kind != "flag":
+            return f"{name} {value} ({origin})"
+        if isinstance(value, bool):
+            return flag_of(name) if value else f"--no-{flag_of(name)[2:]}"
+        return f"{flag_of(name)} {value}"
+
+    def without(self, name: str) -> str:
+        """The fix that takes a statement back, where the user finds it."""
+        origin = self.resolved.origin(name)
+        if origin is None or origin.kind == "flag":
+            return f"leave out {flag_of(name)}"
+        return f"leave out --{origin.place}" if origin.kind == "preset" else f"remove {name} at {origin.place}"
 
     def check(self, name: str, ok: bool, message: str, source: str) -> None:
         self.checks.append(Check(name, ok, message, source))
@@ -68,9 +103,10 @@ class Ledger:
         for name in self.resolved.origins:
             regimes = FIELDS[name].metadata["regimes"]
             if regime not in regimes:
+                instead = self.without("policy") if regime == DATASET else _regime_flags(regimes[0])
                 raise UserError(
                     f"{self.place(name)} belongs to {' and '.join(regimes)} training; {self.config.algo} is {regime}.",
-                    [f"leave out {flag_of(name)}", _regime_flags(regimes[0])],
+                    [self.without(name), instead],
                 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from batchwright.config.load import Resolved
-from batchwright.config.schema import DATASET, ON_POLICY
+from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine, with_overrides
 from batchwright.planning.dataset import plan_dataset
@@ -34,6 +34,11 @@ def make_plan(
                 ["leave out the environment", "--algo ppo"],
             )
         return plan_dataset(resolved, machine)
+    if config.replay.rrd and config.task.algo in ON_POLICY_ALGOS:
+        raise UserError(
+            f"return decomposition (rrd) learns from a replay buffer; {config.task.algo} has none.",
+            ["--algo sac", "--algo dqn", "leave out --rrd"],
+        )
     if config.regime == ON_POLICY:
         return plan_on_policy(resolved, facts, machine, divide_exactly=divide_exactly, measured=measured)
     return plan_replay(resolved, facts, machine)

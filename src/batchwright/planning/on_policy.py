@@ -6,13 +6,19 @@ import math
 from dataclasses import dataclass
 
 from batchwright.config.load import Resolved
-from batchwright.config.schema import ON_POLICY, flag_of
+from batchwright.config.schema import FIELDS, ON_POLICY, flag_of
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine
-from batchwright.planning import exact, rules, scaling
+from batchwright.planning import exact, learning, rules, scaling
 from batchwright.planning.ledger import Ledger
-from batchwright.planning.quantity import Plan, TaskFacts
-from batchwright.planning.split import Split, auto_minibatch, auto_minibatch_reason, near_equal_split
+from batchwright.planning.quantity import Plan, TaskFacts, counted
+from batchwright.planning.split import (
+    Split,
+    auto_minibatch,
+    auto_minibatch_reason,
+    largest_divisor,
+    near_equal_split,
+)
 
 
 @dataclass(frozen=True)
@@ -24,35 +30,50 @@ class Defaults:
     epochs: int
     learning_rate: float
     entropy_start: float
+    gae_lambda: float
     single_update: bool
     """One update on the whole rollout: the gradient is exact only for the policy that collected it."""
     why_steps: str
     why_epochs: str
+    why_lambda: str
 
 
 DEFAULTS = {
     "ppo": Defaults(
-        8,
-        256,
-        10,
-        3e-4,
-        0.0,
-        False,
-        "8 x 256 = 2048 transitions, the usual start",
-        "the clipped ratio allows several passes",
+        num_envs=8,
+        rollout_steps=256,
+        epochs=10,
+        learning_rate=3e-4,
+        entropy_start=0.0,
+        gae_lambda=0.95,
+        single_update=False,
+        why_steps="8 x 256 = 2048 transitions, the usual start",
+        why_epochs="the clipped ratio allows several passes",
+        why_lambda="Schulman et al., 2016: 0.9-0.99 balance bias and variance",
     ),
     "a2c": Defaults(
-        16, 16, 1, 7e-4, 0.01, True, "short rollouts, frequent updates", "no ratio: one exact step per rollout"
+        num_envs=16,
+        rollout_steps=16,
+        epochs=1,
+        learning_rate=7e-4,
+        entropy_start=0.01,
+        gae_lambda=1.0,
+        single_update=True,
+        why_steps="short rollouts, frequent updates",
+        why_epochs="no ratio: one exact step per rollout",
+        why_lambda="the return as far as the rollout goes",
     ),
     "reinforce": Defaults(
-        16,
-        256,
-        1,
-        1e-3,
-        0.01,
-        True,
-        "16 x 256 = 4096: high-variance returns",
-        "returns are those of the policy that collected",
+        num_envs=16,
+        rollout_steps=256,
+        epochs=1,
+        learning_rate=1e-3,
+        entropy_start=0.01,
+        gae_lambda=1.0,
+        single_update=True,
+        why_steps="16 x 256 = 4096: high-variance returns",
+        why_epochs="returns are those of the policy that collected",
+        why_lambda="reward-to-go; the value only bootstraps where the rollout cuts an episode",
     ),
 }
 ENTROPY_START = {True: 0.01, False: 0.001}
@@ -100,14 +121,16 @@ def _plan_steps(ledger: Ledger, held: scaling.Held, divide_exactly: bool) -> Non
     seq_length = ledger.stated("seq_length") or 1
     _settle_rollout_steps(ledger, held, num_envs * num_agents, seq_length)
     rollout_steps = int(ledger.quantities["rollout_steps"].value or 1)
-    factors = f"{num_envs} envs x {rollout_steps} steps"
-    if num_agents > 1:
+    factors = f"{counted(num_envs, 'env')} x {counted(rollout_steps, 'step')}"
+    if ledger.stated("num_agents") is not None:
         ledger.adopt("num_agents", num_agents, "agents")
-        factors += f" x {num_agents} agents"
-    if seq_length > 1:
+        factors += f" x {counted(num_agents, 'agent')}"
+    if ledger.stated("seq_length") is not None:
         ledger.adopt("seq_length", seq_length, "steps")
     rollout = num_envs * rollout_steps * num_agents
     ledger.settle("rollout_transitions", rollout, "transitions", factors)
+    if held.rollout not in (None, rollout) and not _by_flag(ledger, "rollout_steps"):
+        ledger.remark(f"held only nearly: {held.rollout} transitions per rollout before, {rollout} now ({factors}).")
     if divide_exactly:
         exact.settle_minibatches(ledger, num_envs, rollout_steps, num_agents, seq_length)
     else:
@@ -128,16 +151,15 @@ def _settle_rollout_steps(ledger: Ledger, held: scaling.Held, per_step: int, seq
     steps = ledger.wish("rollout_steps", default, defaults.why_steps)
     if steps % seq_length:
         low, high = max(1, steps // seq_length) * seq_length, -(-steps // seq_length) * seq_length
-        lengths = [d for d in range(min(seq_length, steps), 0, -1) if steps % d == 0][:1]
         fixes = [f"--rollout-steps {value}" for value in sorted({low, high})]
         raise UserError(
-            f"{steps} rollout steps cannot be cut into sequences of {seq_length}.",
-            fixes + [f"--seq-length {length}" for length in lengths],
+            f"{counted(steps, 'rollout step')} cannot be cut into sequences of {seq_length}.",
+            [*fixes, f"--seq-length {largest_divisor(steps, seq_length)}"],
         )
 
 
-def _settle_minibatches(ledger: Ledger, held: scaling.Held, rollout: int, seq_length: int) -> None:
-    """Near-equal minibatches of whole sequences: any size works, none is tiny."""
+def _settle_minibatches(ledger: Ledger, held: scaling.Held, rollout: int, seq_length: int, when: str = "") -> None:
+    """Near-equal minibatches of whole sequences: any size works, none is tiny; `when` says where that is a maximum."""
     rows, unit = rollout // seq_length, "sequences" if seq_length > 1 else "transitions"
     stated_size, stated_parts = ledger.stated("minibatch_transitions"), ledger.stated("minibatches")
     if stated_parts is not None and stated_size is not None:
@@ -145,16 +167,19 @@ def _settle_minibatches(ledger: Ledger, held: scaling.Held, rollout: int, seq_le
     if stated_parts is not None:
         most = max(1, rows // 2)
         if stated_parts > most:
+            fixes = [f"--minibatches {most}"]
+            if ledger.stated("rollout_episodes") is None:
+                fixes.append(f"--rollout-steps {_steps_for(ledger, 2 * stated_parts * seq_length)}")
             raise UserError(
                 f"{stated_parts} minibatches of at least two {unit} need {2 * stated_parts * seq_length} transitions; "
                 f"the rollout has {rollout}.",
-                [f"--minibatches {most}", f"--rollout-steps {_steps_for(ledger, 2 * stated_parts * seq_length)}"],
+                fixes,
             )
         split, target, why = Split(rows, stated_parts), None, ""
     else:
         target, why = _target(ledger, held, rollout)
         split = near_equal_split(rows, max(1, round(min(target, rollout) / seq_length)))
-    _write_split(ledger, split, seq_length, target, why)
+    _write_split(ledger, split, seq_length, target, why, when)
 
 
 def _target(ledger: Ledger, held: scaling.Held, rollout: int) -> tuple[int, str]:
@@ -174,30 +199,37 @@ def _by_flag(ledger: Ledger, name: str) -> bool:
     return origin is not None and origin.kind == "flag"
 
 
-def _write_split(ledger: Ledger, split: Split, seq_length: int, target: int | None, why: str) -> None:
+def _write_split(ledger: Ledger, split: Split, seq_length: int, target: int | None, why: str, when: str) -> None:
     """Minibatch quantities, with the requested size beside the actual one."""
     size = split.large * seq_length
-    written = Split(split.total, split.parts).formula() + (f" sequences of {seq_length}" if seq_length > 1 else "")
+    written = when + split.formula() + (f" sequences of {seq_length}" if seq_length > 1 else "")
     stated = ledger.stated("minibatch_transitions")
     if target is None:
         ledger.adopt("minibatches", split.parts, "minibatches")
-        ledger.settle("minibatch_transitions", size, "transitions", written)
+        if stated is None:
+            ledger.settle("minibatch_transitions", size, "transitions", written)
+        else:
+            ledger.adopt("minibatch_transitions", size, "transitions", f"{stated} requested; {written}")
         return
     ledger.settle("minibatches", split.parts, "minibatches", written)
     if why:
-        ledger.settle("minibatch_transitions", size, "transitions", why)
+        ledger.settle(
+            "minibatch_transitions", size, "transitions", when + why + ("" if size == target else f"; {written}")
+        )
     elif stated == size:
         ledger.adopt("minibatch_transitions", size, "transitions")
     elif split.parts == 1 and stated is not None and stated > size:
-        ledger.adopt("minibatch_transitions", size, "transitions", f"{stated} requested: the full rollout of {size}")
+        ledger.adopt(
+            "minibatch_transitions", size, "transitions", f"{when}{stated} requested: the full rollout of {size}"
+        )
     else:
         ledger.adopt(
             "minibatch_transitions",
             size,
             "transitions",
-            f"{stated} requested ({ledger.place('minibatch_transitions')}); {written}",
+            f"{stated} requested; {written}",
         )
-        ledger.remark(f"minibatch: {stated} requested, {size} used, so that {written} and nothing is left over.")
+        ledger.remark(f"minibatch: {stated} requested, {size} used, so that nothing is left over ({written}).")
     if split.total * seq_length == 1:
         ledger.remark("a rollout of one transition has no spread: advantages cannot be normalised. Collect at least 2.")
 
@@ -205,14 +237,22 @@ def _write_split(ledger: Ledger, split: Split, seq_length: int, target: int | No
 def _refuse_disagreement(ledger: Ledger, rollout: int, seq_length: int) -> None:
     """Both the number and the size of minibatches are stated: they must describe one split."""
     size, parts = ledger.stated("minibatch_transitions"), ledger.stated("minibatches")
-    split = Split(rollout // seq_length, parts) if parts <= rollout // seq_length else None
-    if split and size in (split.large * seq_length, split.small * seq_length):
+    rows = rollout // seq_length
+    split = Split(rows, parts) if 2 * parts <= max(2, rows) else None
+    if split and (size in (split.large * seq_length, split.small * seq_length) or (parts == 1 and size > rollout)):
         return
-    by_size = near_equal_split(rollout, size)
-    fixes = [f"--minibatches {by_size.parts} --minibatch-transitions {by_size.large}"]
-    if split:
-        fixes.append(f"--minibatches {parts} --minibatch-transitions {split.large * seq_length}")
-    fixes.append(f"--rollout-steps {_steps_for(ledger, size * parts)} --minibatches {parts}")
+    by_size = near_equal_split(rows, max(1, round(min(size, rollout) / seq_length)))
+    found = [by_size, split] if split else [by_size]
+    fixes = [
+        f"--minibatches {choice.parts} --minibatch-transitions {choice.large * seq_length}"
+        for choice in dict.fromkeys(found)
+    ]
+    steps = _steps_for(ledger, max(size, 2 * seq_length) * parts)
+    if ledger.stated("rollout_episodes") is None and steps <= FIELDS["rollout_steps"].metadata["high"]:
+        longer = Split(rollout * steps // int(ledger.quantities["rollout_steps"].value or 1) // seq_length, parts)
+        fixes.append(
+            f"--rollout-steps {steps} --minibatches {parts} --minibatch-transitions {longer.large * seq_length}"
+        )
     raise UserError(
         f"{ledger.place('minibatches')} and {ledger.place('minibatch_transitions')} contradict each other: "
         f"{parts} x {size} = {parts * size}, and the rollout has {rollout} transitions.",
@@ -233,19 +273,26 @@ def _epochs_and_totals(ledger: Ledger, held: scaling.Held, steps_per_iteration: 
     epochs = _epochs(ledger, held)
     parts = int(ledger.quantities["minibatches"].value or 1)
     updates = parts * epochs
-    ledger.settle("updates_per_iteration", updates, "updates", f"{parts} minibatches x {epochs} epochs")
     ledger.settle(
-        "reuse", epochs, "updates per transition", f"each transition is in one minibatch of each of {epochs} epochs"
+        "updates_per_iteration",
+        updates,
+        "updates",
+        f"{counted(parts, 'minibatch')} x {counted(epochs, 'epoch')}",
     )
+    _settle_reuse(ledger, epochs)
     total = _total_steps(ledger, held)
-    iterations = -(-total // steps_per_iteration)
+    iterations = ledger.settle_iterations(total, steps_per_iteration)
     ledger.settle(
-        "iterations", iterations, "iterations", f"{total} steps / {steps_per_iteration} per iteration, rounded up"
+        "total_updates",
+        iterations * updates,
+        "updates",
+        f"{counted(iterations, 'iteration')} x {counted(updates, 'update')}",
     )
-    actual = iterations * steps_per_iteration
-    extra = f"; {actual - total} more than requested" if actual > total else ""
-    ledger.settle("actual_steps", actual, "steps", f"{iterations} iterations x {steps_per_iteration} steps{extra}")
-    ledger.settle("total_updates", iterations * updates, "updates", f"{iterations} iterations x {updates} updates")
+
+
+def _settle_reuse(ledger: Ledger, epochs: int) -> None:
+    each = "the one epoch" if epochs == 1 else f"each of {epochs} epochs"
+    ledger.settle("reuse", epochs, "updates per transition", f"each transition is in one minibatch of {each}")
 
 
 def _epochs(ledger: Ledger, held: scaling.Held) -> int:
@@ -285,18 +332,20 @@ def _plan_episodes(ledger: Ledger, task: TaskFacts) -> None:
             "rollout_transitions",
             rollout,
             "transitions",
-            f"at most {episodes} episodes x {length} steps" + (f" x {agents} agents" if agents > 1 else ""),
+            f"at most {counted(episodes, 'episode')} x {counted(length, 'step')}"
+            + (f" x {counted(agents, 'agent')}" if agents > 1 else ""),
         )
-        _settle_minibatches(ledger, scaling.Held(), rollout, ledger.stated("seq_length") or 1)
+        _settle_minibatches(ledger, scaling.Held(), rollout, 1, when="at full length: ")
     epochs = ledger.wish("epochs", DEFAULTS[ledger.config.algo].epochs, DEFAULTS[ledger.config.algo].why_epochs)
-    ledger.settle(
-        "reuse", epochs, "updates per transition", f"each transition is in one minibatch of each of {epochs} epochs"
-    )
+    _settle_reuse(ledger, epochs)
     parts = ledger.quantities["minibatches"].value
     if isinstance(parts, int):
         at_most = "at most " if length is not None else ""
         ledger.settle(
-            "updates_per_iteration", parts * epochs, "updates", f"{at_most}{parts} minibatches x {epochs} epochs"
+            "updates_per_iteration",
+            parts * epochs,
+            "updates",
+            f"{at_most}{counted(parts, 'minibatch')} x {counted(epochs, 'epoch')}",
         )
     _episode_totals(ledger, episodes, length)
 
@@ -332,30 +381,30 @@ def _episode_totals(ledger: Ledger, episodes: int, length: int | None) -> None:
         return
     total = ledger.wish("total_episodes", 1000, "a full run of the balanced preset")
     iterations = -(-total // episodes)
-    ledger.settle("iterations", iterations, "iterations", f"{total} episodes / {episodes} per rollout, rounded up")
+    ledger.settle(
+        "iterations", iterations, "iterations", f"{counted(total, 'episode')} / {episodes} per rollout, rounded up"
+    )
     extra = f"; {iterations * episodes - total} more than requested" if iterations * episodes > total else ""
-    ledger.settle("actual_episodes", iterations * episodes, "episodes", f"{iterations} iterations x {episodes}{extra}")
+    ledger.settle(
+        "actual_episodes", iterations * episodes, "episodes", f"{counted(iterations, 'iteration')} x {episodes}{extra}"
+    )
 
 
 def _learning(ledger: Ledger, task: TaskFacts, held: scaling.Held) -> None:
     """Learning rate, discount and entropy: stated or the usual start, with the horizon's advice."""
-    defaults = DEFAULTS[ledger.config.algo]
-    rate = ledger.wish(
-        "learning_rate", defaults.learning_rate, f"the usual start of {ledger.config.algo} with Adam", unit=""
-    )
+    algo, defaults = ledger.config.algo, DEFAULTS[ledger.config.algo]
+    rate = ledger.wish("learning_rate", defaults.learning_rate, f"the usual start of {algo} with Adam", unit="")
     scaling.scale_learning_rate(ledger, float(rate), held)
     ledger.wish("gamma", 0.99, "an effective horizon of 100 steps, 1 / (1 - gamma)", unit="")
-    if task.episode_steps is not None and task.episode_steps >= 8:
-        low, high = (1 - 1 / (share * task.episode_steps) for share in (0.25, 1.0))
-        ledger.alternatives.append(
-            f"--gamma {low:.4g} to {high:.4g}: 1 - 1/(0.25T..T) for episodes of T = {task.episode_steps} steps"
-        )
+    rules.offer_discount(ledger, task)
     start = defaults.entropy_start
     if start and task.discrete is not None:
         start = ENTROPY_START[task.discrete]
-    ledger.wish("entropy_start", start, f"the usual start of {ledger.config.algo}", unit="")
-    ledger.wish("entropy_end", 0.0, "annealed to 0", unit="")
+    bonus = ledger.wish("entropy_start", start, f"the usual start of {algo}", unit="")
+    ledger.wish("entropy_end", 0.0, "annealed to 0" if bonus else "no bonus, nothing to anneal", unit="")
     ledger.wish("max_grad_norm", 0.5, "clips rare spikes, leaves usual gradients", unit="")
+    learning.settle_objective(ledger, task, defaults.gae_lambda, defaults.why_lambda)
+    learning.settle_running(ledger, task)
 
 
 def _refuse_rivals(ledger: Ledger) -> None:

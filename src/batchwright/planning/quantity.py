@@ -12,6 +12,12 @@ Value = int | float | str | bool | None
 PINNED, PRESET, DERIVED, MEASURED = "pinned", "preset", "derived", "measured"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, singular where there is one: `1 env`, `8 envs`, `4 minibatches`."""
+    ending = "" if number == 1 else "es" if noun.endswith(("batch", "ss")) else "s"
+    return f"{number} {noun}{ending}"
+
+
 @dataclass(frozen=True)
 class Quantity:
     """One number of a plan; `origin` is where a user finds it again: `--flag`, `file.yaml:3`, `preset x`, `default`."""
@@ -93,14 +99,30 @@ class Plan:
             "alternatives": list(self.alternatives),
         }
 
-    def explain(self) -> str:
-        """The table of quantities with warnings and alternatives, as text."""
+    def explain(self, everything: bool = False) -> str:
+        """The table of quantities with warnings and alternatives, as text; `everything` gives defaults rows of their own."""
         from batchwright.planning.explain import explain
 
-        return explain(self)
+        return explain(self, everything)
 
     def diagram(self) -> str:
         """The picture rollout -> minibatches -> updates with this plan's numbers, as text."""
         from batchwright.planning.diagram import diagram
 
         return diagram(self)
+
+
+def plan_from_dict(record: Mapping[str, Any], task: TaskFacts | None = None) -> Plan:
+    """A plan read back from `plan.json`: its numbers and reasons; warnings become remarks."""
+    quantities = {
+        name: Quantity(name, q["value"], q["unit"], q["reason"], q["source"])
+        for name, q in record["quantities"].items()
+    }
+    return Plan(
+        record["regime"],
+        record["algo"],
+        quantities,
+        remarks=tuple(record["warnings"]),
+        alternatives=tuple(record["alternatives"]),
+        task=task or TaskFacts(),
+    )

@@ -8,9 +8,10 @@ from batchwright.config.load import Resolved
 from batchwright.config.schema import REPLAY
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine
+from batchwright.planning import rules
 from batchwright.planning.ledger import Ledger
-from batchwright.planning.memory import GOOD_SHARE, show_bytes, transition_bytes
-from batchwright.planning.quantity import Plan, TaskFacts
+from batchwright.planning.memory import GOOD_SHARE, TransitionBytes, show_bytes, transition_bytes
+from batchwright.planning.quantity import Plan, TaskFacts, counted
 
 DEFAULT_TOTAL_STEPS = {"sac": 200_000, "dqn": 200_000}
 DEFAULT_RATE = {"sac": 3e-4, "dqn": 1e-4}
@@ -31,12 +32,8 @@ def plan_replay(resolved: Resolved, task: TaskFacts, machine: Machine) -> Plan:
     else:
         _refuse_rrd_numbers(ledger)
     total = ledger.wish("total_steps", DEFAULT_TOTAL_STEPS[algo], "a first run on two cores")
-    iterations = -(-total // steps)
-    ledger.settle("iterations", iterations, "iterations", f"{total} steps / {steps} per iteration, rounded up")
-    ledger.settle("actual_steps", iterations * steps, "steps", f"{iterations} iterations x {steps} steps")
-    warmup = ledger.wish(
-        "warmup_steps", min(10_000, max(1, total // 20)), "random actions first: 5% of the run, at most 10000"
-    )
+    iterations = ledger.settle_iterations(total, steps)
+    warmup = ledger.wish("warmup_steps", min(10_000, total // 20), "random actions first: 5% of the run, at most 10000")
     if warmup >= total:
         raise UserError(
             f"{warmup} warm-up steps leave nothing of {total} steps to learn from.",
@@ -45,9 +42,15 @@ def plan_replay(resolved: Resolved, task: TaskFacts, machine: Machine) -> Plan:
     updating = max(0, (iterations * steps - warmup) // steps) * int(
         ledger.quantities["updates_per_iteration"].value or 0
     )
-    ledger.settle("total_updates", updating, "updates", f"after {warmup} warm-up steps")
+    ledger.settle("total_updates", updating, "updates", f"after {counted(warmup, 'warm-up step')}")
+    if not updating:
+        ledger.remark(
+            f"no update is made: {warmup} of {iterations * steps} steps are warm-up, one iteration takes {steps}."
+        )
     ledger.wish("learning_rate", DEFAULT_RATE[algo], f"the usual start of {algo} with Adam", unit="")
     ledger.wish("gamma", 0.99, "an effective horizon of 100 steps, 1 / (1 - gamma)", unit="")
+    rules.offer_discount(ledger, task)
+    ledger.adopt_rest()
     _memory(ledger, task, machine, int(total))
     return Plan(
         REPLAY,
@@ -78,7 +81,12 @@ def _collection(ledger: Ledger) -> int:
     rollout_steps = ledger.wish(
         "rollout_steps", 100 if ledger.stated("rrd") else 1, "steps of each environment between updates"
     )
-    ledger.settle("steps_per_iteration", envs * rollout_steps, "steps", f"{envs} envs x {rollout_steps} steps")
+    ledger.settle(
+        "steps_per_iteration",
+        envs * rollout_steps,
+        "steps",
+        f"{counted(envs, 'env')} x {counted(rollout_steps, 'step')}",
+    )
     return int(envs * rollout_steps)
 
 
@@ -94,12 +102,17 @@ def _updates(ledger: Ledger, steps: int, task: TaskFacts, machine: Machine) -> N
     updates = int(ledger.quantities["updates_per_iteration"].value or 1)
     drawn = int(ledger.quantities["transitions_per_update"].value or drawn)
     ratio = updates / steps
-    ledger.settle("updates_per_step", round(ratio, 6), "updates per step", f"{updates} updates / {steps} steps (UTD)")
+    ledger.settle(
+        "updates_per_step",
+        round(ratio, 6),
+        "updates per step",
+        f"{counted(updates, 'update')} / {counted(steps, 'step')} (UTD)",
+    )
     ledger.settle(
         "reuse",
         round(ratio * drawn, 4),
         "draws per transition",
-        f"{updates} updates x {drawn} drawn / {steps} collected, on average",
+        f"{counted(updates, 'update')} x {drawn} drawn / {steps} collected, on average",
     )
     ledger.check(
         "update-ratio",
@@ -189,6 +202,8 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
     """Batch, traffic and buffer bytes apart, at the stored type."""
     wanted = ledger.stated("replay_transitions")
     capacity = min(LARGEST_DEFAULT_BUFFER, total_steps) if wanted is None else wanted
+    with_next = bool(ledger.wish("store_next_obs", False, "neighbours share frames", unit=""))
+    _check_capacity(ledger, capacity)
     if task.obs_shape is None:
         ledger.wish("replay_transitions", capacity, "the whole run, at most a million")
         ledger.remark("memory is not planned: name an environment, or --obs-shape and --action-size.")
@@ -196,7 +211,6 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
     dtype = ledger.stated("obs_dtype") or task.obs_dtype or "float32"
     discrete = task.discrete if task.discrete is not None else ledger.config.algo == "dqn"
     one = transition_bytes(task.obs_shape, dtype, task.action_size or 1, discrete)
-    with_next = bool(ledger.wish("store_next_obs", False, "neighbours share frames", unit=""))
     stored = one.stored(with_next)
     fits = int(machine.ram_bytes * GOOD_SHARE // stored)
     if wanted is None and capacity > fits:
@@ -218,7 +232,17 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
     )
 
 
-def _write_bytes(ledger: Ledger, one, stored: int, with_next: bool, dtype: str) -> None:  # type: ignore[no-untyped-def]
+def _check_capacity(ledger: Ledger, capacity: int) -> None:
+    drawn = int(ledger.quantities["transitions_per_update"].value or 1)
+    ledger.check(
+        "buffer-holds-a-batch",
+        capacity >= drawn,
+        f"a buffer of {counted(capacity, 'transition')} for updates that draw {drawn}: every update sees repeats",
+        "S1: transitions are drawn from a buffer of many episodes",
+    )
+
+
+def _write_bytes(ledger: Ledger, one: TransitionBytes, stored: int, with_next: bool, dtype: str) -> None:
     drawn = int(ledger.quantities["transitions_per_update"].value or 0)
     updates = int(ledger.quantities["updates_per_iteration"].value or 0)
     shared = "with its next observation" if with_next else "next observations shared with the neighbour"
@@ -251,5 +275,6 @@ def _write_bytes(ledger: Ledger, one, stored: int, with_next: bool, dtype: str) 
         "traffic_bytes_per_iteration",
         traffic * updates,
         "bytes",
-        f"{updates} updates x {show_bytes(traffic)} = {show_bytes(traffic * updates)}: moved, never held at once",
+        f"{counted(updates, 'update')} x {show_bytes(traffic)} = {show_bytes(traffic * updates)}: moved, never held "
+        "at once",
     )

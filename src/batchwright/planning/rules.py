@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from batchwright.core.machine import Machine
 from batchwright.planning.ledger import Ledger
-from batchwright.planning.quantity import PINNED, PRESET, TaskFacts
+from batchwright.planning.quantity import PINNED, PRESET, TaskFacts, counted
 
 GUIDE = "S2 rules of thumb"
 # Rollouts that a guide would start with, in transitions.
@@ -24,6 +24,18 @@ def check_on_policy(ledger: Ledger, task: TaskFacts, machine: Machine) -> None:
     _rollout_size(ledger, task)
     _episodes_per_rollout(ledger, task)
     _reused_without_ratio(ledger)
+
+
+def offer_discount(ledger: Ledger, task: TaskFacts) -> None:
+    """The discounts whose horizon suits the length of an episode, as flags."""
+    length = task.episode_steps
+    if length is None or length < 8:
+        return
+    for share, rule in ((0.25, "1 - 1/(0.25 T)"), (1.0, "1 - 1/T")):
+        horizon = share * length
+        # Two digits beyond the horizon's own, so that a long one does not round to 1.
+        gamma = round(1 - 1 / horizon, len(str(int(horizon))) + 2)
+        ledger.alternatives.append(f"--gamma {gamma}: {rule} for episodes of T = {length} steps")
 
 
 def _number(ledger: Ledger, name: str) -> int | None:
@@ -43,7 +55,7 @@ def _minibatch_size(ledger: Ledger, machine: Machine) -> None:
     ledger.check(
         "minibatch-size",
         size >= 32 and not too_large,
-        f"a minibatch of {size} transitions; 32-256 suits small networks on a CPU",
+        f"a minibatch of {counted(size, 'transition')}; 32-256 suits small networks on a CPU",
         GUIDE,
     )
 
@@ -54,7 +66,10 @@ def _minibatches_per_epoch(ledger: Ledger) -> None:
         return
     rollout = ledger.quantities["rollout_transitions"].value
     better = 4 if parts < 4 else 32
-    advice = f": --minibatches {better}" if isinstance(rollout, int) and rollout % better == 0 and rollout >= 64 else ""
+    advice = ""
+    if isinstance(rollout, int) and rollout % better == 0 and rollout >= 64:
+        by_size = ledger.stated("minibatch_transitions") is not None
+        advice = f": --minibatch-transitions {rollout // better}" if by_size else f": --minibatches {better}"
     noun = "minibatch" if parts == 1 else "minibatches"
     ledger.check("minibatches-per-epoch", 4 <= parts <= 32, f"{parts} {noun} per epoch; 4-32 is usual{advice}", GUIDE)
 
@@ -118,16 +133,17 @@ def _rollout_size(ledger: Ledger, task: TaskFacts) -> None:
 
 
 def _episodes_per_rollout(ledger: Ledger, task: TaskFacts) -> None:
-    episodes = _number(ledger, "rollout_episodes")
+    episodes, counted_at = _number(ledger, "rollout_episodes"), ""
     if episodes is None and ledger.config.algo == "reinforce" and task.episode_steps:
         rollout = _number(ledger, "rollout_transitions")
         episodes = None if rollout is None else rollout // task.episode_steps
+        counted_at = " at full length"
     if episodes is None:
         return
     ledger.check(
         "episodes-per-rollout",
         16 <= episodes <= 64,
-        f"{episodes} episodes per rollout at full length; 16-64 keep a few long ones from ruling the update",
+        f"{counted(episodes, 'episode')} per rollout{counted_at}; 16-64 keep a few long ones from ruling the update",
         GUIDE,
     )
 
@@ -139,7 +155,7 @@ def _reused_without_ratio(ledger: Ledger) -> None:
     ledger.check(
         "a2c-one-update",
         updates.value == 1,
-        f"{updates.value} updates per rollout; a2c has no ratio to correct for a policy that has moved: "
+        f"{counted(updates.value, 'update')} per rollout; a2c has no ratio to correct for a policy that has moved: "
         "--algo ppo does",
         "Mnih et al., 2016",
     )

@@ -94,7 +94,10 @@ def say_what_num_envs_does(ledger: Ledger, task: TaskFacts, machine: Machine) ->
     shaping = {"rollout_steps", "rollout_episodes", "minibatch_transitions", "minibatches", "hold"}
     if "num_envs" not in flags or flags & shaping or ledger.stated("rollout_episodes") is not None:
         return
-    before = reference_plan(ledger.resolved, task, machine)
+    try:
+        before = reference_plan(ledger.resolved, task, machine)
+    except UserError:  # preset or file alone make no plan: there is nothing to compare with
+        return
     now: dict[str, Any] = {name: quantity.value for name, quantity in ledger.quantities.items()}
     if before["num_envs"] == now["num_envs"]:
         return

@@ -90,6 +90,15 @@ def divisors_of_product(*numbers: int) -> list[int]:
     return sorted(found)
 
 
+def largest_divisor(number: int, limit: int) -> int:
+    """The largest divisor of `number` up to `limit`."""
+    best = 1
+    for small in range(1, math.isqrt(number) + 1):
+        if number % small == 0:
+            best = max([best] + [value for value in (small, number // small) if value <= limit])
+    return best
+
+
 def nearest_in_ratio(candidates: list[int], target: int) -> int:
     """The candidate with the smallest factor to the target; the larger one on a tie."""
     return min(candidates, key=lambda value: (abs(math.log(value / target)), -value))

@@ -1,0 +1,1 @@
+"""Rollouts: by compiled engines inside one program, by host engines step by step."""

@@ -1,0 +1,80 @@
+"""Rollouts of engines whose step is part of the program: one scan over time, nothing per step in Python."""
+
+# T steps, N environments.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from batchwright.data.rollout import Episodes, Rollout
+from batchwright.envs.engines.base import CompiledEngine
+from batchwright.nets.policy import ObsStats, Policy
+
+
+class Position(NamedTuple):
+    """Where collection stands between two rollouts."""
+
+    engine: Any  # the engine's state
+    obs: Any  # tree of [N, ...]
+    ended: Any  # [N] bool: the last step ended an episode, so the next one is its reset
+    returns: Any  # [N] float32 since the reset
+    lengths: Any  # [N] int32 since the reset
+
+
+def start_position(engine_state: Any, obs: Any, num_envs: int) -> Position:
+    """The position after a reset of all environments."""
+    return Position(
+        engine_state,
+        obs,
+        jnp.zeros(num_envs, bool),
+        jnp.zeros(num_envs, jnp.float32),
+        jnp.zeros(num_envs, jnp.int32),
+    )
+
+
+Collect = Callable[[jax.Array, ObsStats, Position, jax.Array], tuple[Position, Rollout, Episodes]]
+
+
+def make_collect(engine: CompiledEngine, policy: Policy, rollout_steps: int) -> Collect:
+    """A function of (parameters, observation statistics, position, key); to be compiled by the caller."""
+
+    def collect(
+        flat: jax.Array, stats: ObsStats, position: Position, key: jax.Array
+    ) -> tuple[Position, Rollout, Episodes]:
+        noise = policy.heads.noise(key, (rollout_steps, engine.num_envs))
+
+        def step(at: Position, eps: Any) -> tuple[Position, Any]:
+            out = policy.outputs(flat, policy.see(at.obs, stats))
+            action = policy.heads.sample(out.params, out.raw, eps)
+            state, took = engine.step(at.engine, policy.heads.to_env(action))
+            valid = ~at.ended
+            ended = took.terminated | took.truncated
+            reward = jnp.where(valid, took.reward, 0.0)
+            returns = jnp.where(valid, at.returns, 0.0) + reward
+            lengths = jnp.where(valid, at.lengths + 1, 0)
+            row = (at.obs, action, reward, took.terminated, took.truncated, valid, ended, returns, lengths)
+            return Position(state, took.obs, ended, returns, lengths), row
+
+        last, rows = jax.lax.scan(step, position, noise)
+        obs, action, reward, terminated, truncated, valid, ended, returns, lengths = rows
+        obs = jax.tree.map(lambda early, late: jnp.concatenate([early, late[None]]), obs, last.obs)
+        rollout = Rollout(obs, action, reward[..., None], terminated, truncated, valid)
+        return last, rollout, Episodes(ended, returns, lengths)
+
+    return collect
+
+
+def make_compiled_replay(engine: CompiledEngine, policy: Policy) -> Callable[[Any, jax.Array], Any]:
+    """Steps an engine through recorded actions [T, N, D]: gives back the state it was in then."""
+
+    def replay(state: Any, action_TND: jax.Array) -> Any:
+        def step(state: Any, action: jax.Array) -> tuple[Any, None]:
+            return engine.step(state, policy.heads.to_env(action))[0], None
+
+        return jax.lax.scan(step, state, action_TND)[0]
+
+    return replay

@@ -1,0 +1,104 @@
+"""Rollouts of engines that Python steps: the least work per step; everything else waits for the update."""
+
+# T steps, N environments.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from batchwright.collect.compiled import Position
+from batchwright.data.rollout import Episodes, Rollout
+from batchwright.envs.engines.base import HostEngine
+from batchwright.nets.policy import ObsStats, Policy
+
+HostCollect = Callable[[jax.Array, ObsStats, Position, jax.Array], tuple[Position, Rollout, Episodes]]
+
+
+def host_position(obs: Any, num_envs: int) -> Position:
+    """The position after a reset of all environments; a host engine keeps its own state."""
+    return Position(None, _copy(obs), np.zeros(num_envs, bool), np.zeros(num_envs, np.float32), np.zeros(num_envs, np.int32))
+
+
+def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) -> HostCollect:
+    """The same function of (parameters, observation statistics, position, key) that compiled engines have."""
+    num_envs = engine.num_envs
+
+    @jax.jit
+    def act(flat: jax.Array, stats: ObsStats, obs: Any, noise: Any, step: Any) -> tuple[jax.Array, Any]:
+        out = policy.outputs(flat, policy.see(obs, stats))
+        action = policy.heads.sample(out.params, out.raw, jax.tree.map(lambda eps: eps[step], noise))
+        return action, policy.heads.to_env(action)
+
+    draw = jax.jit(lambda key: policy.heads.noise(key, (rollout_steps, num_envs)))
+
+    def collect(
+        flat: jax.Array, stats: ObsStats, position: Position, key: jax.Array
+    ) -> tuple[Position, Rollout, Episodes]:
+        noise = draw(key)
+        rows = _Rows(position.obs, rollout_steps, num_envs, policy.heads.action_size, engine.autoreset == "same")
+        obs, ended, returns, lengths = position.obs, position.ended, position.returns, position.lengths
+        for t in range(rollout_steps):
+            action, to_env = act(flat, stats, obs, noise, t)
+            took = engine.step(jax.tree.map(np.asarray, to_env))
+            valid = np.ones(num_envs, bool) if engine.autoreset == "same" else ~ended
+            reward = np.where(valid, took.reward, np.float32(0))
+            begun = ended if engine.autoreset == "same" else ~valid
+            returns = np.where(begun, np.float32(0), returns) + reward
+            lengths = np.where(begun, 0, lengths) + valid
+            rows.write(t, obs, action, reward, took, valid, returns, lengths)
+            ended = took.terminated | took.truncated
+            obs = _copy(took.obs)
+        return rows.finish(Position(None, obs, ended, returns.astype(np.float32), lengths.astype(np.int32)))
+
+    return collect
+
+
+class _Rows:
+    """The arrays of one rollout, allocated once per rollout and filled step by step."""
+
+    def __init__(self, obs: Any, steps: int, num_envs: int, action_size: int, keeps_final: bool) -> None:
+        lead = (steps, num_envs)
+        self.obs = jax.tree.map(lambda x: np.empty((steps + 1, *x.shape), x.dtype), obs)
+        self.final = jax.tree.map(lambda x: np.zeros((steps, *x.shape), x.dtype), obs) if keeps_final else None
+        self.action = np.empty((*lead, action_size), np.float32)
+        self.reward, self.returns = np.empty(lead, np.float32), np.empty(lead, np.float32)
+        self.terminated, self.truncated, self.valid = (np.empty(lead, bool) for _ in range(3))
+        self.lengths = np.empty(lead, np.int32)
+
+    def write(self, t: int, obs: Any, action: Any, reward: Any, took: Any, valid: Any, returns: Any, lengths: Any) -> None:
+        _put(self.obs, t, obs)
+        if self.final is not None:
+            _put(self.final, t, took.final_obs)
+        self.action[t], self.reward[t], self.returns[t], self.lengths[t] = action, reward, returns, lengths
+        self.terminated[t], self.truncated[t], self.valid[t] = took.terminated, took.truncated, valid
+
+    def finish(self, position: Position) -> tuple[Position, Rollout, Episodes]:
+        _put(self.obs, -1, position.obs)
+        rollout = Rollout(
+            self.obs, self.action, self.reward[..., None], self.terminated, self.truncated, self.valid, self.final
+        )
+        return position, rollout, Episodes(self.terminated | self.truncated, self.returns, self.lengths)
+
+
+def _put(store: Any, t: int, value: Any) -> None:
+    jax.tree.map(lambda rows, row: rows.__setitem__(t, row), store, value)
+
+
+def _copy(obs: Any) -> Any:
+    return jax.tree.map(np.array, obs)
+
+
+def make_replay(engine: HostEngine, policy: Policy) -> Callable[[jax.Array], None]:
+    """Steps an engine through recorded actions [T, N, D]: brings it back to where it was."""
+    to_env = jax.jit(policy.heads.to_env)
+
+    def replay(action_TND: jax.Array) -> None:
+        for action in np.asarray(action_TND):
+            engine.step(jax.tree.map(np.asarray, to_env(jnp.asarray(action))))
+
+    return replay

@@ -1,0 +1,197 @@
+"""The folder of one run: where everything lies, who may make it, who may write into it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from batchwright.core.errors import UserError, did_you_mean
+from batchwright.core.files import explain_full_disk
+
+RUNS = Path("runs")
+_LOCK = ".lock"
+_held: set[Path] = set()  # a POSIX lock does not exclude its own process; this does
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """A run directory; made by `create`, found again by `open`."""
+
+    path: Path
+
+    @property
+    def config_path(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def plan_path(self) -> Path:
+        return self.path / "plan.json"
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def events_path(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """A folder; made by the first checkpoint."""
+        return self.path / "checkpoints"
+
+    @property
+    def report_path(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def dumps(self) -> Path:
+        """A folder for what a guard caught, to be replayed; made by the first dump."""
+        return self.path / "dumps"
+
+    @property
+    def is_run(self) -> bool:
+        return self.config_path.is_file() and self.plan_path.is_file()
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @classmethod
+    def create(
+        cls, path: str | Path | None, name_hint: str, *, root: Path = RUNS, now: datetime | None = None
+    ) -> RunDir:
+        """A new, empty run directory: at `path`, or `root/<name_hint>-<date>-<time>[-k]`; see `run_name`."""
+        if path is None:
+            return _create_named(root, f"{name_hint}-{(now or datetime.now()):%Y%m%d-%H%M%S}")
+        run = cls(Path(path).expanduser())
+        if run.path.exists() or run.path.is_symlink():
+            _refuse_used(run)
+        with _explain_refusal(run.path):
+            run.path.mkdir(parents=True, exist_ok=True)
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunDir:
+        """An existing run; a path that is none is refused, with the nearest runs as fixes."""
+        run = cls(Path(path).expanduser())
+        if run.is_run:
+            return run
+        raise UserError(f"{run.path} is not a run directory: {_what_is_wrong(run)}.", _nearest_runs(run.path))
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keeps other writers out of this run; freed when the process ends, however it ends.
+
+        A POSIX lock, as forked environment workers do not inherit it: one that outlives its trainer blocks nobody.
+        """
+        import fcntl  # not on Windows, where everything else here works
+
+        key = self.path.resolve()
+        if key in _held:
+            raise UserError(f"this process already trains into {self.path}.", ["--run-dir another directory"])
+        with _explain_refusal(self.path):
+            handle = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            try:
+                fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise _refuse_lock(self.path, handle, error) from error
+            _held.add(key)
+            try:
+                _sign(handle)
+                yield
+            finally:
+                _held.discard(key)
+        finally:
+            os.close(handle)
+
+
+def run_name(env: str, algo: str, seed: int) -> str:
+    """`<env>-<algo>-s<seed>` with an environment name that is safe as a part of a folder's name."""
+    short = env.rsplit("/", 1)[-1] if ".py:" in env else env
+    safe = re.sub(r"[^A-Za-z0-9._]+", "-", short).strip("-.")[:80].rstrip("-.")
+    return f"{safe or 'env'}-{algo}-s{seed}"
+
+
+def find_runs(folder: Path) -> list[RunDir]:
+    """The runs that lie directly in a folder, the newest first; empty where it cannot be read."""
+    try:
+        runs = [RunDir(path) for path in folder.iterdir() if RunDir(path).is_run]
+        return sorted(runs, key=lambda run: (run.plan_path.stat().st_mtime, run.path.name), reverse=True)
+    except OSError:
+        return []
+
+
+def _create_named(root: Path, name: str) -> RunDir:
+    with _explain_refusal(root):
+        root.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, 10_000):
+            path = root / (name if attempt == 1 else f"{name}-{attempt}")
+            with contextlib.suppress(FileExistsError):
+                path.mkdir()
+                return RunDir(path)
+    raise UserError(f"{root} has no free name like {name}.", ["--run-dir DIR"])
+
+
+def _refuse_used(run: RunDir) -> None:
+    if not run.path.is_dir():
+        raise UserError(f"{run.path} is not a directory.", ["another --run-dir"])
+    if run.is_run:
+        raise UserError(f"{run.path} holds a run already.", [f"batchwright resume {run.path}", "another --run-dir"])
+    with _explain_refusal(run.path):
+        used = any(entry.name != _LOCK for entry in run.path.iterdir())
+    if used:
+        raise UserError(f"{run.path} is not a run directory, and not empty.", ["another --run-dir"])
+
+
+def _what_is_wrong(run: RunDir) -> str:
+    if not run.path.exists():
+        return "it does not exist"
+    if not run.path.is_dir():
+        return "it is a file"
+    missing = [path.name for path in (run.config_path, run.plan_path) if not path.is_file()]
+    return f"it has no {' and no '.join(missing)}"
+
+
+def _nearest_runs(path: Path) -> list[str]:
+    """The run that holds the path, else runs inside it, else the runs beside it with the nearest names."""
+    around = [RunDir(parent) for parent in path.parents if RunDir(parent).is_run]
+    if around:
+        return [str(around[0])]
+    inside = find_runs(path)
+    if inside:
+        return [str(run) for run in inside[:3]]
+    beside = {run.path.name: run for run in find_runs(path.parent)}
+    close = did_you_mean(path.name, beside) or list(beside)[:3]
+    return [str(beside[name]) for name in close]
+
+
+def _sign(handle: int) -> None:
+    """Leaves the process id for the message of whoever comes second; the lock holds without it."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+
+
+def _refuse_lock(path: Path, handle: int, error: OSError) -> UserError:
+    if error.errno not in (errno.EACCES, errno.EAGAIN):
+        return UserError(f"{path} cannot be locked: {error.strerror}.", ["--run-dir on a local disk"])
+    owner = os.pread(handle, 20, 0).decode(errors="replace").strip()
+    who = f"process {owner}" if owner.isdigit() else "another process"
+    return UserError(f"{who} is training into {path}.", ["wait until it has ended", "another --run-dir"])
+
+
+@contextlib.contextmanager
+def _explain_refusal(path: Path) -> Iterator[None]:
+    """A folder that cannot be made or read is the user's to mend: no traceback."""
+    try:
+        with explain_full_disk(path):
+            yield
+    except OSError as error:
+        raise UserError(f"{path} cannot be used: {error.strerror}.", ["another --run-dir"]) from error

@@ -1,0 +1,1 @@
+"""The trees of arrays that pass between rooms."""

@@ -1,0 +1,33 @@
+"""What one collection brings: a rollout of T steps from N environments."""
+
+# T steps, N environments, K reward components, D numbers in one flat action.
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Rollout(NamedTuple):
+    """Rows as they were collected; `obs` has one more step than the rest, the one to bootstrap from.
+
+    An engine in next-step form returns the true last observation when an episode ends, and spends the following row on
+    the reset: that row is not a transition and has `valid` False. So `obs[t + 1]` is always the true successor of
+    `obs[t]` on valid rows, and no final observation is stored twice.
+    """
+
+    obs: Any  # tree of [T + 1, N, ...]
+    action: Any  # [T, N, D] float32: choices as whole numbers, boxes before clipping
+    reward: Any  # [T, N, K] float32
+    terminated: Any  # [T, N] bool
+    truncated: Any  # [T, N] bool
+    valid: Any  # [T, N] bool
+    final_obs: Any = None
+    """tree of [T, N, ...]; only for engines that reset within the step: the true successor where an episode ended."""
+
+
+class Episodes(NamedTuple):
+    """What became of the episodes that ended in a rollout; entries count where `ended`."""
+
+    ended: Any  # [T, N] bool
+    returns: Any  # [T, N] float32, undiscounted sum of rewards since the reset
+    lengths: Any  # [T, N] int32, transitions since the reset

@@ -1,0 +1,1 @@
+"""Environments: one spec tree for spaces, one vector interface over every engine, our own tasks."""

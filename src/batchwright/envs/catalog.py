@@ -1,0 +1,124 @@
+"""What can be trained here, and what one environment looks like; imports no engine until it is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from batchwright.core.errors import UserError, unknown
+from batchwright.envs import envpool_source, gymnasium_source
+from batchwright.envs.gymnasium_source import spaces_of
+from batchwright.envs.jax_adapters import adapt
+from batchwright.envs.spaces import Spec
+from batchwright.envs.tasks import OWN_TASKS
+
+
+@dataclass(frozen=True)
+class EnvEntry:
+    """One line of the list of environments; a name appears once per engine that has it."""
+
+    name: str
+    engine: str
+    """`own`, `gymnasium` or `envpool`."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """What a plan needs to know of an environment."""
+
+    name: str
+    observation: Spec
+    action: Spec
+    max_episode_steps: int | None
+    engines: tuple[str, ...]
+    """Engines that can run it, in the order `auto` prefers them (see `describe` about envpool)."""
+    reward_threshold: float | None
+
+
+def list_environments(word: str | None = None) -> list[EnvEntry]:
+    """Our own tasks, Gymnasium's registry and EnvPool's, those whose name contains `word`."""
+    entries = [EnvEntry(card.name, "own", card.note) for card in OWN_TASKS.values()]
+    entries += [EnvEntry(name, "gymnasium", note) for name, note in gymnasium_source.gymnasium_names()]
+    if envpool_source.is_installed():
+        entries += [EnvEntry(name, "envpool") for name in envpool_source.envpool_names()]
+    wanted = (word or "").lower()
+    return [entry for entry in entries if wanted in entry.name.lower()]
+
+
+def describe(name: str, *, ask_envpool: bool = False) -> TaskSpec:
+    """The spaces, time limit and engines of an environment by any of its kinds of name.
+
+    Importing EnvPool takes 2 s, so a name that is ours or Gymnasium's lists the engine `envpool` only
+    with `ask_envpool`.
+    """
+    try:
+        task = _describe_own(name) or _describe_gymnasium(name)
+    except UserError:
+        # Gymnasium's form may lack a package that EnvPool's does not need (mujoco, Box2D).
+        if ":" in name or not envpool_source.knows(name):
+            raise
+        return _describe_envpool(name)
+    if task is None:
+        if not envpool_source.knows(name):
+            raise unknown("environment", name, {entry.name for entry in list_environments()})
+        return _describe_envpool(name)
+    if ask_envpool and envpool_source.knows(name):
+        at = 1 if task.engines[0] == "jax" else 0
+        return replace(task, engines=(*task.engines[:at], "envpool", *task.engines[at:]))
+    return task
+
+
+def _describe_own(name: str) -> TaskSpec | None:
+    card = OWN_TASKS.get(name)
+    if card is None:
+        return None
+    engines = ("jax", *_gymnasium_engines(name)) if not name.startswith("Identity") else ("jax",)
+    return TaskSpec(name, card.observation, card.action, card.max_episode_steps, engines, card.reward_threshold)
+
+
+def _describe_gymnasium(name: str) -> TaskSpec | None:
+    is_factory = gymnasium_source.user_factory(name) is not None
+    if not is_factory and gymnasium_source.registered_spec(name) is None:
+        return None
+    env, limit_steps = gymnasium_source.EnvSource(name).make()
+    if is_factory and (task := _describe_jax(name, env)) is not None:
+        return task
+    try:
+        registration = getattr(env, "spec", None)
+        return TaskSpec(
+            name,
+            *spaces_of(env, name),
+            limit_steps or getattr(registration, "max_episode_steps", None),
+            _gymnasium_engines(name),
+            getattr(registration, "reward_threshold", None),
+        )
+    finally:
+        if hasattr(env, "close"):
+            env.close()
+
+
+def _describe_jax(name: str, made: Any) -> TaskSpec | None:
+    """What a factory gave as a JAX environment (ours, gymnax's or brax's kind), or None."""
+    task = adapt(made, name)
+    if task is None:
+        return None
+    return TaskSpec(name, task.observation, task.action, task.max_episode_steps, ("jax",), None)
+
+
+def _gymnasium_engines(name: str) -> tuple[str, ...]:
+    vector = ("gymnasium-vector",) if gymnasium_source.has_vector_form(name) else ()
+    return (*vector, "gymnasium-sync", "gymnasium-async")
+
+
+def _describe_envpool(name: str) -> TaskSpec:
+    spec = envpool_source.pool_spec(name, {})
+    observation, action = envpool_source.spaces_of(spec, name)
+    return TaskSpec(
+        name,
+        observation,
+        action,
+        envpool_source.time_limit_steps(spec),
+        ("envpool",),
+        envpool_source.reward_threshold(spec),
+    )

@@ -1,0 +1,232 @@
+"""The loop over single Gymnasium environments in next-step form; survives environments that raise."""
+
+# n environments of this loop (all of them, or one worker's share), K info keys
+
+from __future__ import annotations
+
+import contextlib
+import math
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from batchwright.core.errors import UserError
+from batchwright.envs.engines.base import OnEvent, env_seed
+from batchwright.envs.engines.host_arrays import ObservationRows, allocate_observations
+from batchwright.envs.gymnasium_source import EnvSource, spaces_of
+from batchwright.envs.spaces import Spec
+
+MAX_RESTARTS = 3
+"""How often one environment, or one worker process, may fail before the run is stopped."""
+
+
+@dataclass(frozen=True)
+class LoopArrays:
+    """Where a loop writes: observations in the order of the leaves, reward and flags [n], extras [K, n]."""
+
+    observations: list[NDArray[Any]]
+    reward: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    extras: NDArray[np.float32]
+
+    @staticmethod
+    def allocate(observation: Spec, num_envs: int, num_info_keys: int) -> LoopArrays:
+        """Zeroed arrays for `num_envs` environments."""
+        return LoopArrays(
+            allocate_observations(observation, num_envs),
+            np.zeros(num_envs, np.float32),
+            np.zeros(num_envs, np.bool_),
+            np.zeros(num_envs, np.bool_),
+            np.full((num_info_keys, num_envs), np.nan, np.float32),
+        )
+
+    def rows(self, first: int, count: int) -> LoopArrays:
+        """Views of `count` environments from `first` on."""
+        part = slice(first, first + count)
+        return LoopArrays(
+            [array[part] for array in self.observations],
+            self.reward[part],
+            self.terminated[part],
+            self.truncated[part],
+            self.extras[:, part],
+        )
+
+    def copy_from(self, other: LoopArrays) -> None:
+        """Takes over the other arrays' values."""
+        for mine, theirs in zip(self.observations, other.observations, strict=True):
+            np.copyto(mine, theirs)
+        np.copyto(self.reward, other.reward)
+        np.copyto(self.terminated, other.terminated)
+        np.copyto(self.truncated, other.truncated)
+        np.copyto(self.extras, other.extras)
+
+    def mark_cut(self) -> None:
+        """Every episode ended as truncated, with no reward, on the observation that is already there."""
+        self.reward[:] = 0.0
+        self.terminated[:] = False
+        self.truncated[:] = True
+        self.extras[:] = math.nan
+
+
+class EnvLoop:
+    """Environments `first_index`, `first_index + 1`, ... stepped one after another into `arrays`."""
+
+    def __init__(
+        self,
+        source: EnvSource,
+        spaces: tuple[Spec, Spec],
+        arrays: LoopArrays,
+        first_index: int,
+        on_event: OnEvent,
+        info_keys: Sequence[str] = (),
+    ) -> None:
+        self._source = source
+        self._spaces = spaces
+        self._arrays = arrays
+        self._first_index = first_index
+        self._on_event = on_event
+        self._info_keys = tuple(enumerate(info_keys))
+        self._rows = ObservationRows(spaces[0], arrays.observations, source.name, first_index)
+        count = len(arrays.reward)
+        self._limit_steps: float = math.inf
+        self._envs: list[Any] = []
+        self._failures = [0] * count
+        for row in range(count):
+            self._envs.append(self._make(row))
+        self._elapsed_steps = [0] * count
+        self._ended = [True] * count
+        self._seeds: list[int | None] = [None] * count
+        self._seed = 0
+        self._has_started = False
+        self._restarts = [0] * count
+
+    def start(self, seed: int) -> None:
+        """Seeds and resets every environment; one that cannot even begin is the user's to mend."""
+        self.reseed(seed)
+        for row in range(len(self._envs)):
+            if self._has_started:
+                self._reset_until_it_works(row)
+            else:
+                self._reset_first(row)
+        self._has_started = True
+        self._arrays.reward[:] = 0.0
+        self._arrays.terminated[:] = False
+        self._arrays.truncated[:] = False
+
+    def reseed(self, seed: int, restart: int = 0) -> None:
+        """Every environment begins a new episode at the next step, with seeds derived from `seed`."""
+        self._seed = seed
+        self._restarts = [restart] * len(self._envs)
+        self._ended = [True] * len(self._envs)
+        self._seeds = [env_seed(seed, self._first_index + row, restart) for row in range(len(self._envs))]
+
+    def step(self, actions: Iterable[Any]) -> None:
+        """One step of every environment; an environment that ended is reset instead."""
+        arrays, ended, elapsed_steps = self._arrays, self._ended, self._elapsed_steps
+        write, limit_steps = self._rows.write, self._limit_steps
+        arrays.terminated[:] = False
+        arrays.truncated[:] = False
+        for row, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
+            if ended[row]:
+                self._reset_until_it_works(row)
+                continue
+            try:
+                observation, reward, terminated, truncated, info = env.step(action)
+                arrays.reward[row] = reward
+                write(row, observation)
+            except UserError:
+                raise
+            except Exception as error:
+                self._replace(row, error)
+                self._arrays.rows(row, 1).mark_cut()
+                continue
+            elapsed_steps[row] += 1
+            if terminated or truncated or elapsed_steps[row] >= limit_steps:
+                # Where both hold, terminated wins.
+                arrays.terminated[row] = terminated
+                arrays.truncated[row] = not terminated
+                ended[row] = True
+            for at, key in self._info_keys:
+                arrays.extras[at, row] = info.get(key, math.nan)
+
+    def close(self) -> None:
+        """Closes every environment, whatever they say."""
+        for env in self._envs:
+            with contextlib.suppress(Exception):
+                env.close()
+        self._envs = []
+
+    def _make(self, row: int) -> Any:
+        env, limit_steps = self._source.make()
+        self._limit_steps = limit_steps if limit_steps is not None else math.inf
+        if spaces_of(env, self._source.name) != self._spaces:
+            raise UserError(
+                f"{self._source.name}: the spaces of environment {self._first_index + row} differ: "
+                f"{spaces_of(env, self._source.name)} instead of {self._spaces}."
+            )
+        return env
+
+    def _reset(self, row: int) -> None:
+        seed = self._seeds[row]
+        env = self._envs[row]
+        if seed is not None:
+            env.action_space.seed(seed)
+        observation, _ = env.reset(seed=seed)
+        self._rows.write(row, observation)
+        self._seeds[row] = None
+        self._ended[row] = False
+        self._elapsed_steps[row] = 0
+        self._arrays.reward[row] = 0.0
+        self._arrays.extras[:, row] = math.nan
+
+    def _reset_first(self, row: int) -> None:
+        try:
+            self._reset(row)
+        except UserError:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise UserError(
+                f"{self._source.name}, environment {self._first_index + row}, raised in reset: {what}"
+            ) from error
+
+    def _reset_until_it_works(self, row: int) -> None:
+        while True:
+            try:
+                return self._reset(row)
+            except UserError:
+                raise
+            except Exception as error:
+                self._replace(row, error)
+
+    def _replace(self, row: int, error: Exception) -> None:
+        """Puts a new environment in the place of one that raised, or gives up after too many times."""
+        index = self._first_index + row
+        self._failures[row] += 1
+        what = f"{type(error).__name__}: {error}"
+        if self._failures[row] > MAX_RESTARTS:
+            raise UserError(
+                f"{self._source.name}, environment {index}, raised {self._failures[row]} times "
+                f"(at most {MAX_RESTARTS} restarts); the last: {what}"
+            ) from error
+        event = {
+            "event": "environment_restarted",
+            "environment": index,
+            "restarts": self._failures[row],
+            "max_restarts": MAX_RESTARTS,
+            "error": what,
+            "traceback": traceback.format_exc(),
+        }
+        self._on_event(event)
+        with contextlib.suppress(Exception):
+            self._envs[row].close()
+        self._envs[row] = self._make(row)
+        # A seed of its own: with the old one the environment would run into the same failure again.
+        self._restarts[row] += 1
+        self._seeds[row] = env_seed(self._seed, index, self._restarts[row])
+        self._ended[row] = True

@@ -1,0 +1,141 @@
+"""EnvPool stepped inside the compiled program through its XLA interface."""
+
+# N envs
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from batchwright.core.errors import UserError
+from batchwright.core.machine import usable_cores
+from batchwright.envs import envpool_source
+from batchwright.envs.engines.base import CompiledEngine, Step, env_seeds, only_truncated
+from batchwright.envs.spaces import (
+    Box,
+    DictSpace,
+    Discrete,
+    Leaf,
+    MultiDiscrete,
+    TupleSpace,
+    leaf_shape,
+    leaves,
+    path_name,
+    stored_dtype,
+    unflatten,
+    value_at,
+)
+
+# One step takes about a microsecond in these: handing it to another thread costs more.
+CHEAP_FAMILIES = ("classic_control", "toy_text", "minigrid", "jumanji", "highway")
+
+
+class PoolState(NamedTuple):
+    """What orders the calls into the pool; the environments themselves live outside of JAX."""
+
+    handle: jax.Array
+    ended: jax.Array
+    """[N] bool, episodes that ended at the last step."""
+
+
+class EnvPoolEngine(CompiledEngine):
+    """A pool of C++ environments.
+
+    `start` makes a new pool, because EnvPool takes seeds only then, and the address of the pool is part
+    of the traced program: jit again whatever calls `step` after every `start`.
+    An episode that terminates on the very step of its time limit comes back as truncated: EnvPool does not
+    tell the two apart there.
+    """
+
+    name = "envpool"
+
+    def __init__(
+        self,
+        name: str,
+        num_envs: int,
+        num_threads: int | None = None,
+        max_episode_steps: int | None = None,
+        env_kwargs: Mapping[str, Any] | None = None,
+        info_keys: Sequence[str] = (),
+    ) -> None:
+        self.num_envs = num_envs
+        self._name = name
+        self._kwargs = dict(env_kwargs or {})
+        if max_episode_steps is not None:
+            self._kwargs["max_episode_steps"] = max_episode_steps
+        spec = envpool_source.pool_spec(name, self._kwargs)
+        self.observation, self.action = envpool_source.spaces_of(spec, name)
+        self.max_episode_steps = envpool_source.time_limit_steps(spec)
+        self.num_threads = num_threads or default_threads(name, num_envs)
+        self._info_keys = tuple(info_keys)
+        self._pool: Any = None
+        self._xla_step: Any = None
+
+    def start(self, seed: int) -> tuple[PoolState, Any]:
+        self.close()
+        seeds = env_seeds(seed, self.num_envs)
+        self._pool = envpool_source.make_pool(self._name, seeds, self.num_threads, self._kwargs)
+        # MuJoCo tasks speak float64. Only the call into the pool sees 64 bits, the program stays at 32.
+        with jax.enable_x64(True):
+            handle, _, _, self._xla_step = self._pool.xla()
+        observation, info = self._pool.reset()
+        missing = [key for key in self._info_keys if key not in info]
+        if missing:
+            raise UserError(f"{self._name} gives no info {missing[0]!r}.", sorted(info)[:8])
+        state = PoolState(jnp.asarray(handle), jnp.zeros(self.num_envs, jnp.bool_))
+        return state, jax.tree.map(jnp.asarray, self._canonical(observation, np))
+
+    def step(self, state: PoolState, action: Any) -> tuple[PoolState, Step]:
+        with jax.enable_x64(True):
+            native = self._native(action)
+            handle, (observation, reward_N, terminated_N, truncated_N, info) = self._xla_step(state.handle, native)
+            obs = self._canonical(observation, jnp)
+            reward_N = reward_N.astype(jnp.float32)
+            extras = {key: info[key].astype(jnp.float32) for key in self._info_keys}
+        truncated_N = only_truncated(terminated_N, truncated_N)
+        reward_N = jnp.where(state.ended, jnp.float32(0.0), reward_N)
+        after = PoolState(handle, terminated_N | truncated_N)
+        return after, Step(obs, reward_N, terminated_N, truncated_N, None, extras)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+        self._pool, self._xla_step = None, None
+
+    def _canonical(self, observation: Any, numpy: Any) -> Any:
+        """EnvPool's observations as the tree of the spec, in the dtypes we store."""
+        values = []
+        for path, leaf in leaves(self.observation):
+            value = numpy.reshape(value_at(observation, path), (self.num_envs, *leaf_shape(leaf)))
+            values.append(value.astype(stored_dtype(leaf)))
+        return unflatten(self.observation, values)
+
+    def _native(self, action: Any) -> Any:
+        """Canonical actions as EnvPool takes them: one array, or a dict of arrays by dotted name."""
+        if not isinstance(self.action, DictSpace | TupleSpace):
+            return _native_leaf(self.action, action)
+        return {
+            path_name(path).replace("/", "."): _native_leaf(leaf, value_at(action, path))
+            for path, leaf in leaves(self.action)
+        }
+
+
+def default_threads(name: str, num_envs: int) -> int:
+    """One thread for cheap environments, else as many as there are cores and environments."""
+    if envpool_source.family(name) in CHEAP_FAMILIES:
+        return 1
+    return min(usable_cores(), num_envs)
+
+
+def _native_leaf(leaf: Leaf, action: Any) -> Any:
+    if isinstance(leaf, Discrete | MultiDiscrete):
+        start = jnp.asarray(leaf.start or 0, jnp.int32)
+        return action.astype(jnp.int32) + start
+    if isinstance(leaf, Box):
+        rounded = action if leaf.dtype.kind == "f" else jnp.rint(action)
+        return rounded.astype(leaf.dtype)
+    return action.astype(jnp.int8)

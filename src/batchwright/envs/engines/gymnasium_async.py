@@ -1,0 +1,239 @@
+"""Gymnasium environments in worker processes over shared memory; a worker that dies is replaced."""
+
+# N envs, dealt to W workers in contiguous shares
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import multiprocessing
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import numpy as np
+
+from batchwright.core.errors import UserError
+from batchwright.core.machine import usable_cores
+from batchwright.envs.engines.base import HostEngine, OnEvent, Step
+from batchwright.envs.engines.env_loop import MAX_RESTARTS, EnvLoop, LoopArrays
+from batchwright.envs.engines.gymnasium_sync import as_step, probe
+from batchwright.envs.engines.host_arrays import action_rows
+from batchwright.envs.engines.shared_block import SharedBlock
+from batchwright.envs.gymnasium_source import EnvSource
+from batchwright.envs.spaces import Spec, leaves, unflatten, value_at
+
+CLOSE_SECONDS = 2.0
+"""How long a worker may take to close its environments before it is ended."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one worker needs to know; picklable."""
+
+    source: EnvSource
+    spaces: tuple[Spec, Spec]
+    info_keys: tuple[str, ...]
+    block: SharedBlock
+    first: int
+    count: int
+
+
+@dataclass
+class Worker:
+    """One live worker process and our end of its pipe."""
+
+    share: Share
+    process: Any
+    pipe: Connection
+    deaths: int = 0
+    restarts: int = 0
+
+
+class GymnasiumAsync(HostEngine):
+    """Environments dealt over worker processes: for those that take longer than a message (about 50 us)."""
+
+    name = "gymnasium-async"
+
+    def __init__(
+        self,
+        source: EnvSource,
+        num_envs: int,
+        on_event: OnEvent,
+        info_keys: Sequence[str] = (),
+        num_workers: int | None = None,
+    ) -> None:
+        self.num_envs = num_envs
+        self.observation, self.action, self.max_episode_steps = probe(source)
+        self._on_event = on_event
+        self._seed = 0
+        # Spawned, not forked: JAX and EnvPool have threads, which a fork would cut off in mid-lock.
+        self._context = multiprocessing.get_context("spawn")
+        spaces = (self.observation, self.action)
+        block = SharedBlock.create(self._context, spaces, num_envs, len(info_keys))
+        self._shared, self._shared_actions = block.arrays()
+        # A worker that dies may leave half a row behind: what we return is our own copy.
+        self._arrays = LoopArrays.allocate(self.observation, num_envs, len(info_keys))
+        self._step = as_step(self.observation, self._arrays, info_keys)
+        self._action_paths = [path for path, _ in leaves(self.action)]
+        count = min(num_workers or usable_cores(), num_envs)
+        bounds = np.linspace(0, num_envs, count + 1).astype(int)
+        self._workers: list[Worker] = []
+        for first, end in itertools.pairwise(bounds):
+            share = Share(source, spaces, tuple(info_keys), block, int(first), int(end - first))
+            self._workers.append(Worker(share, *self._spawn(share)))
+
+    def start(self, seed: int) -> Any:
+        self._seed = seed
+        for worker in self._workers:
+            worker.restarts = 0
+            self._send(worker, ("start", seed))
+        while dead := self._gather():
+            for worker in dead:
+                self._replace(worker)
+                self._send(worker, ("start", seed))
+        self._arrays.copy_from(self._shared)
+        return self._step.obs
+
+    def step(self, action: Any) -> Step:
+        for path, array in zip(self._action_paths, self._shared_actions, strict=True):
+            np.copyto(array, value_at(action, path))
+        for worker in self._workers:
+            self._send(worker, ("step", None))
+        dead = self._gather()
+        if not dead:
+            self._arrays.copy_from(self._shared)
+            return self._step
+        for worker in self._workers:
+            rows = (worker.share.first, worker.share.count)
+            if worker in dead:
+                self._arrays.rows(*rows).mark_cut()
+                self._replace(worker)
+                worker.restarts += 1
+                self._send(worker, ("resume", (self._seed, worker.restarts)))
+            else:
+                self._arrays.rows(*rows).copy_from(self._shared.rows(*rows))
+        return self._step
+
+    def close(self) -> None:
+        for worker in self._workers:
+            self._send(worker, ("close", None))
+        for worker in self._workers:
+            worker.process.join(CLOSE_SECONDS)
+            for end in (worker.process.terminate, worker.process.kill):
+                if worker.process.is_alive():
+                    end()
+                    worker.process.join(CLOSE_SECONDS / 2)
+            worker.pipe.close()
+        self._workers = []
+
+    def _spawn(self, share: Share) -> tuple[Any, Connection]:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=worker_main, args=(theirs, share), daemon=True)
+        process.start()
+        # With only the worker holding its end, its death is the end of the stream.
+        theirs.close()
+        return process, ours
+
+    def _send(self, worker: Worker, message: tuple[str, Any]) -> None:
+        # A dead worker's pipe is noticed when its answer is awaited.
+        with contextlib.suppress(OSError):
+            worker.pipe.send(message)
+
+    def _gather(self) -> list[Worker]:
+        """Waits for every worker's answer to `start` or `step`; gives those that died instead."""
+        pending = list(self._workers)
+        dead: list[Worker] = []
+        while pending:
+            ready = wait([item for worker in pending for item in (worker.pipe, worker.process.sentinel)])
+            for worker in list(pending):
+                if worker.pipe not in ready and worker.process.sentinel not in ready:
+                    continue
+                try:
+                    # An answer sent just before dying still counts.
+                    if worker.pipe not in ready and not worker.pipe.poll():
+                        raise EOFError
+                    is_done = self._take(worker.pipe.recv())
+                except (EOFError, OSError):
+                    pending.remove(worker)
+                    dead.append(worker)
+                else:
+                    if is_done:
+                        pending.remove(worker)
+        return dead
+
+    def _take(self, answer: tuple[str, Any]) -> bool:
+        """Whether the answer completes the command; events are passed on, refusals raised."""
+        kind, content = answer
+        if kind == "event":
+            self._on_event(content)
+        elif kind == "refused":
+            raise UserError(*content)
+        return kind == "done"
+
+    def _replace(self, worker: Worker) -> None:
+        """Puts a new process in the place of one that died, or gives up after too many times."""
+        worker.process.join(CLOSE_SECONDS)
+        worker.deaths += 1
+        share, code = worker.share, worker.process.exitcode
+        indices = [share.first, share.first + share.count - 1]
+        if worker.deaths > MAX_RESTARTS:
+            raise UserError(
+                f"{share.source.name}: the worker of environments {indices[0]}..{indices[1]} died "
+                f"{worker.deaths} times (at most {MAX_RESTARTS} restarts), the last with exit code {code}.",
+                ("--engine gymnasium-sync", 'start the program under `if __name__ == "__main__":`'),
+            )
+        self._on_event(
+            {
+                "event": "worker_restarted",
+                "environments": indices,
+                "restarts": worker.deaths,
+                "max_restarts": MAX_RESTARTS,
+                "error": f"worker process died with exit code {code}",
+            }
+        )
+        worker.pipe.close()
+        worker.process, worker.pipe = self._spawn(share)
+
+
+def worker_main(pipe: Connection, share: Share) -> None:
+    """Steps a share of the environments until told to close, or until the parent is gone."""
+    # Ctrl-C reaches the whole group; it is the parent that decides what to save and when to close.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    loop: EnvLoop | None = None
+    try:
+        arrays, action_arrays = share.block.arrays()
+        mine = slice(share.first, share.first + share.count)
+        actions = unflatten(share.spaces[1], [array[mine] for array in action_arrays])
+        to_rows = action_rows(share.spaces[1])
+        while True:
+            command, content = pipe.recv()
+            if command == "close":
+                return
+            if loop is None:
+                rows = arrays.rows(share.first, share.count)
+                loop = EnvLoop(
+                    share.source,
+                    share.spaces,
+                    rows,
+                    share.first,
+                    lambda event: pipe.send(("event", event)),
+                    share.info_keys,
+                )
+            if command == "start":
+                loop.start(content)
+            elif command == "resume":
+                loop.reseed(*content)
+                continue
+            else:
+                loop.step(to_rows(actions))
+            pipe.send(("done", None))
+    except UserError as error:
+        pipe.send(("refused", (error.message, error.fixes)))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+    finally:
+        if loop is not None:
+            loop.close()

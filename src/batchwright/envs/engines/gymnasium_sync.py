@@ -1,0 +1,58 @@
+"""Gymnasium environments stepped one after another in this process."""
+
+# N envs
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from batchwright.envs.engines.base import HostEngine, OnEvent, Step
+from batchwright.envs.engines.env_loop import EnvLoop, LoopArrays
+from batchwright.envs.engines.host_arrays import action_rows
+from batchwright.envs.gymnasium_source import EnvSource, spaces_of
+from batchwright.envs.spaces import Spec, unflatten
+
+
+class GymnasiumSync(HostEngine):
+    """One process, one loop: the least work per step for environments that are cheap."""
+
+    name = "gymnasium-sync"
+
+    def __init__(self, source: EnvSource, num_envs: int, on_event: OnEvent, info_keys: Sequence[str] = ()) -> None:
+        self.num_envs = num_envs
+        self.observation, self.action, self.max_episode_steps = probe(source)
+        arrays = LoopArrays.allocate(self.observation, num_envs, len(info_keys))
+        self._loop = EnvLoop(source, (self.observation, self.action), arrays, 0, on_event, info_keys)
+        self._to_rows = action_rows(self.action)
+        self._step = as_step(self.observation, arrays, info_keys)
+
+    def start(self, seed: int) -> Any:
+        self._loop.start(seed)
+        return self._step.obs
+
+    def step(self, action: Any) -> Step:
+        self._loop.step(self._to_rows(action))
+        return self._step
+
+    def close(self) -> None:
+        self._loop.close()
+
+
+def probe(source: EnvSource) -> tuple[Spec, Spec, int | None]:
+    """Observation spec, action spec and time limit of an environment that is made and closed again."""
+    env, limit_steps = source.make()
+    try:
+        registration = getattr(env, "spec", None)
+        known_limit = limit_steps or getattr(registration, "max_episode_steps", None)
+        return (*spaces_of(env, source.name), known_limit)
+    finally:
+        if hasattr(env, "close"):
+            env.close()
+
+
+def as_step(observation: Spec, arrays: LoopArrays, info_keys: Sequence[str]) -> Step:
+    """The Step that shows `arrays`; it stays valid because the arrays are written in place."""
+    extras = {key: arrays.extras[at] for at, key in enumerate(info_keys)}
+    obs = unflatten(observation, list(arrays.observations))
+    return Step(obs, arrays.reward, arrays.terminated, arrays.truncated, None, extras)

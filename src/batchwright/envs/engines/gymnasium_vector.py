@@ -1,0 +1,147 @@
+"""An environment's own vectorised Gymnasium form, each autoreset mode brought to one of our two."""
+
+# N envs
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from batchwright.core.errors import UserError
+from batchwright.envs.engines.base import HostEngine, Step, env_seed, only_truncated
+from batchwright.envs.engines.host_arrays import allocate_observations, native_tree
+from batchwright.envs.gymnasium_source import EnvSource
+from batchwright.envs.spaces import (
+    Discrete,
+    MultiDiscrete,
+    from_gymnasium,
+    leaves,
+    path_name,
+    unflatten,
+    value_at,
+)
+
+MODES = ("NextStep", "SameStep", "Disabled")
+
+
+class GymnasiumVector(HostEngine):
+    """A third-party vector environment.
+
+    Its sub-environments may share one random source, as Gymnasium's own CartPole does: then a
+    trajectory depends on how many there are. The seed is one number for all.
+    """
+
+    name = "gymnasium-vector"
+
+    def __init__(self, source: EnvSource, num_envs: int, info_keys: Sequence[str] = ()) -> None:
+        self.num_envs = num_envs
+        self._name = source.name
+        self._info_keys = tuple(info_keys)
+        self._env = source.make_vector(num_envs)
+        self.observation = from_gymnasium(self._env.single_observation_space, f"{source.name}'s observation")
+        self.action = from_gymnasium(self._env.single_action_space, f"{source.name}'s action")
+        self.max_episode_steps = source.max_episode_steps or self._env.spec.max_episode_steps
+        self._mode = _autoreset_mode(self._env, source.name)
+        self.autoreset = "next" if self._mode == "NextStep" else "same"
+        self._leaves = leaves(self.observation)
+        self._arrays = allocate_observations(self.observation, num_envs)
+        self._final_arrays = allocate_observations(self.observation, num_envs)
+        self._ended = np.zeros(num_envs, np.bool_)
+
+    def start(self, seed: int) -> Any:
+        number = env_seed(seed, 0)
+        self._env.action_space.seed(number)
+        try:
+            observation, _ = self._env.reset(seed=number)
+        except Exception as error:
+            raise UserError(f"{self._name} raised in reset: {type(error).__name__}: {error}") from error
+        self._ended[:] = False
+        return self._store(self._arrays, observation)
+
+    def step(self, action: Any) -> Step:
+        observation, reward, terminated, truncated, info = self._env.step(native_tree(self.action, action))
+        terminated = np.array(terminated, np.bool_)
+        truncated = only_truncated(terminated, np.asarray(truncated, np.bool_))
+        reward = np.array(reward, np.float32)
+        extras = {key: self._extra(info, key) for key in self._info_keys}
+        final_obs = None
+        if self._mode == "NextStep":
+            reward[self._ended] = 0.0
+            self._ended = terminated | truncated
+        else:
+            observation, final_obs = self._with_finals(observation, terminated | truncated, info)
+        obs = self._store(self._arrays, observation)
+        return Step(obs, reward, terminated, truncated, final_obs, extras)
+
+    def close(self) -> None:
+        self._env.close()
+
+    def _with_finals(self, observation: Any, ended: NDArray[np.bool_], info: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Observations after the reset, and our arrays of last observations (rows that ended)."""
+        finals = unflatten(self.observation, list(self._final_arrays))
+        if not ended.any():
+            return observation, finals
+        if self._mode == "Disabled":
+            finals = self._store(self._final_arrays, observation)
+            observation, _ = self._env.reset(options={"reset_mask": ended})
+            return observation, finals
+        self._store_finals(info, np.flatnonzero(ended))
+        return observation, finals
+
+    def _store_finals(self, info: Mapping[str, Any], rows: NDArray[np.intp]) -> None:
+        """Copies the last observations a SAME_STEP environment hands over in its info."""
+        given = info.get("final_obs")
+        if given is None:
+            raise UserError(f"{self._name} resets in the same step but gives no info['final_obs'].")
+        for (path, leaf), array in zip(self._leaves, self._final_arrays, strict=True):
+            for row in rows:
+                # One object per environment, or one array per leaf: Gymnasium allows both.
+                per_env = isinstance(given, np.ndarray) and given.dtype == object
+                value = value_at(given[row], path) if per_env else value_at(given, path)[row]
+                array[row] = np.asarray(value) - _start(leaf)
+
+    def _store(self, arrays: list[NDArray[Any]], observation: Any) -> Any:
+        """Our arrays holding the given observations [N, ...], refused when a shape is not the space's."""
+        for (path, leaf), array in zip(self._leaves, arrays, strict=True):
+            value = np.asarray(value_at(observation, path))
+            if value.shape != array.shape or not np.can_cast(value.dtype, _own_dtype(leaf), "same_kind"):
+                part = f" at {path_name(path)!r}" if path else ""
+                raise UserError(
+                    f"{self._name}: observations{part} are {value.dtype.name} {value.shape}, "
+                    f"the space says {_own_dtype(leaf).name} {array.shape}."
+                )
+            np.copyto(array, value - _start(leaf) if np.any(_start(leaf)) else value, casting="unsafe")
+        return unflatten(self.observation, list(arrays))
+
+    def _extra(self, info: Mapping[str, Any], key: str) -> NDArray[np.float32]:
+        """One number per environment; SAME_STEP keeps that of an ended episode apart."""
+        values = np.full(self.num_envs, np.nan, np.float32)
+        for given in (info, info.get("final_info", {})):
+            if key in given:
+                mask = np.asarray(given.get(f"_{key}", np.ones(self.num_envs, np.bool_)))
+                values[mask] = np.asarray(given[key], np.float32)[mask]
+        return values
+
+
+def _autoreset_mode(env: Any, name: str) -> str:
+    """The name of the mode the environment declares; a missing or unknown one is refused."""
+    mode = (env.metadata or {}).get("autoreset_mode")
+    word = str(getattr(mode, "value", mode))
+    if word not in MODES:
+        raise UserError(
+            f"{name}: its vector form declares autoreset_mode {word!r}; known are {', '.join(MODES)}. "
+            "Without it the true last observations cannot be told from first ones.",
+            ("--engine gymnasium-sync",),
+        )
+    return word
+
+
+def _start(leaf: Any) -> Any:
+    return np.asarray(leaf.start or 0) if isinstance(leaf, Discrete | MultiDiscrete) else 0
+
+
+def _own_dtype(leaf: Any) -> np.dtype[Any]:
+    return getattr(leaf, "dtype", np.dtype(np.int64))

@@ -1,0 +1,149 @@
+"""One engine by name, or the best that is there for an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from batchwright.core.errors import UserError, unknown
+from batchwright.envs import envpool_source, gymnasium_source
+from batchwright.envs.catalog import describe
+from batchwright.envs.engines.base import Engine, OnEvent
+from batchwright.envs.gymnasium_source import EnvSource
+from batchwright.envs.jax_adapters import adapt
+from batchwright.envs.tasks import OWN_TASKS
+
+ENGINES = ("auto", "jax", "envpool", "gymnasium", "gymnasium-vector", "gymnasium-sync", "gymnasium-async")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked of `make_engine`."""
+
+    name: str
+    num_envs: int
+    num_threads: int | None
+    on_event: OnEvent
+    max_episode_steps: int | None
+    env_kwargs: Mapping[str, Any]
+    info_keys: tuple[str, ...]
+
+    def source(self) -> EnvSource:
+        """How a single Gymnasium environment is made."""
+        return EnvSource(self.name, self.max_episode_steps, dict(self.env_kwargs))
+
+
+def make_engine(
+    name: str,
+    num_envs: int,
+    engine: str = "auto",
+    *,
+    num_threads: int | None = None,
+    on_event: OnEvent | None = None,
+    max_episode_steps: int | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    info_keys: Sequence[str] = (),
+) -> Engine:
+    """`num_envs` copies of an environment behind the one vector interface.
+
+    `auto` takes the first of jax, envpool, gymnasium-vector, gymnasium-sync that has the environment.
+    `num_threads` are EnvPool's threads or gymnasium-async's worker processes; results do not depend on it.
+    `info_keys` are the entries of `info` that come back as `Step.extras`.
+    """
+    for what, value in (
+        ("num_envs", num_envs),
+        ("num_threads", num_threads),
+        ("max_episode_steps", max_episode_steps),
+    ):
+        if value is not None and value < 1:
+            raise UserError(f"{what} is {value}; it must be at least 1.", (f"--{what.replace('_', '-')} 1",))
+    if engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES, "--engine")
+    wanted = Wanted(
+        name,
+        num_envs,
+        num_threads,
+        on_event or (lambda event: None),
+        max_episode_steps,
+        dict(env_kwargs or {}),
+        tuple(info_keys),
+    )
+    return _MAKERS[_resolve(wanted, engine)](wanted)
+
+
+def available_engines(name: str) -> tuple[str, ...]:
+    """The engines that can run an environment, in the order `auto` prefers them; imports EnvPool."""
+    return describe(name, ask_envpool=True).engines
+
+
+def _resolve(wanted: Wanted, engine: str) -> str:
+    """The engine that is meant, refused when it cannot run the environment."""
+    if engine == "gymnasium":
+        return "gymnasium-vector" if gymnasium_source.has_vector_form(wanted.name) else "gymnasium-sync"
+    if engine.startswith("gymnasium-s") or engine == "gymnasium-async":
+        return engine
+    possible = available_engines(wanted.name)
+    if engine == "auto":
+        # Our own JAX tasks take no options; with any, the environment that does is meant.
+        skips_jax = bool(wanted.env_kwargs or wanted.info_keys) and len(possible) > 1
+        return next(choice for choice in possible if not (choice == "jax" and skips_jax))
+    if engine not in possible:
+        missing = engine == "envpool" and not envpool_source.is_installed()
+        fixes = ['pip install "batchwright[envpool]"'] if missing else []
+        fixes += [f"--engine {choice}" for choice in possible]
+        raise UserError(f"{wanted.name} cannot be run by the engine {engine!r}.", fixes)
+    return engine
+
+
+def _jax(wanted: Wanted) -> Engine:
+    from batchwright.envs.engines.jax_engine import JaxEngine
+
+    if wanted.info_keys:
+        raise UserError(f"the jax engine gives no info ({', '.join(wanted.info_keys)}).", ("--engine envpool",))
+    card = OWN_TASKS.get(wanted.name)
+    if card is not None and wanted.env_kwargs:
+        raise UserError(f"{wanted.name} in JAX takes no options.", ("--engine gymnasium",))
+    task = card.load() if card is not None else adapt(wanted.source().make()[0], wanted.name)
+    assert task is not None  # `describe` listed the engine, so the factory gives a JAX environment
+    return JaxEngine(task, wanted.num_envs, wanted.max_episode_steps)
+
+
+def _envpool(wanted: Wanted) -> Engine:
+    from batchwright.envs.engines.envpool_engine import EnvPoolEngine
+
+    return EnvPoolEngine(
+        wanted.name,
+        wanted.num_envs,
+        wanted.num_threads,
+        wanted.max_episode_steps,
+        wanted.env_kwargs,
+        wanted.info_keys,
+    )
+
+
+def _vector(wanted: Wanted) -> Engine:
+    from batchwright.envs.engines.gymnasium_vector import GymnasiumVector
+
+    return GymnasiumVector(wanted.source(), wanted.num_envs, wanted.info_keys)
+
+
+def _sync(wanted: Wanted) -> Engine:
+    from batchwright.envs.engines.gymnasium_sync import GymnasiumSync
+
+    return GymnasiumSync(wanted.source(), wanted.num_envs, wanted.on_event, wanted.info_keys)
+
+
+def _async(wanted: Wanted) -> Engine:
+    from batchwright.envs.engines.gymnasium_async import GymnasiumAsync
+
+    return GymnasiumAsync(wanted.source(), wanted.num_envs, wanted.on_event, wanted.info_keys, wanted.num_threads)
+
+
+_MAKERS: dict[str, Callable[[Wanted], Engine]] = {
+    "jax": _jax,
+    "envpool": _envpool,
+    "gymnasium-vector": _vector,
+    "gymnasium-sync": _sync,
+    "gymnasium-async": _async,
+}

@@ -1,0 +1,78 @@
+"""One block of anonymous shared memory with every array that passes between parent and workers."""
+
+# N envs, K info keys
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from batchwright.core.errors import UserError
+from batchwright.envs.engines.env_loop import LoopArrays
+from batchwright.envs.engines.host_arrays import observation_layout
+from batchwright.envs.spaces import Box, Spec, leaf_shape, leaves
+
+# Arrays of different workers' rows begin on their own cache line.
+ALIGN_BYTES = 64
+
+Layout = list[tuple[tuple[int, ...], np.dtype[Any]]]
+
+
+@dataclass(frozen=True)
+class SharedBlock:
+    """Observations, reward, flags, extras and canonical actions of N environments; can be sent to a worker.
+
+    The memory has no name in /dev/shm, so nothing is left behind when everything is killed.
+    """
+
+    memory: Any
+    layout: Layout
+    num_observations: int
+
+    @staticmethod
+    def create(context: Any, spaces: tuple[Spec, Spec], num_envs: int, num_info_keys: int) -> SharedBlock:
+        """A zeroed block for the given observation and action specs."""
+        observations = observation_layout(spaces[0], num_envs)
+        flag, real = np.dtype(np.bool_), np.dtype(np.float32)
+        signals: Layout = [
+            ((num_envs,), real),
+            ((num_envs,), flag),
+            ((num_envs,), flag),
+            ((num_info_keys, num_envs), real),
+        ]
+        actions = [((num_envs, *leaf_shape(leaf)), canonical_dtype(leaf)) for _, leaf in leaves(spaces[1])]
+        layout = [*observations, *signals, *actions]
+        size_bytes = sum(_padded_bytes(shape, dtype) for shape, dtype in layout)
+        try:
+            memory = context.RawArray("b", size_bytes)
+        except OSError as error:
+            raise UserError(
+                f"{num_envs} environments need {size_bytes / 2**20:.0f} MiB of shared memory: {error}",
+                ("fewer --num-envs", "--engine gymnasium-sync"),
+            ) from error
+        return SharedBlock(memory, layout, len(observations))
+
+    def arrays(self) -> tuple[LoopArrays, list[NDArray[Any]]]:
+        """Views of the block: what the loop writes, and the action arrays it reads."""
+        views: list[NDArray[Any]] = []
+        offset_bytes = 0
+        for shape, dtype in self.layout:
+            count = int(np.prod(shape, dtype=np.int64))
+            view = np.frombuffer(self.memory, dtype, count, offset_bytes)
+            views.append(view.reshape(shape))
+            offset_bytes += _padded_bytes(shape, dtype)
+        at = self.num_observations
+        return LoopArrays(views[:at], *views[at : at + 4]), views[at + 4 :]
+
+
+def canonical_dtype(leaf: Any) -> np.dtype[Any]:
+    """The dtype of canonical actions: float32 for Box, int32 for choices."""
+    return np.dtype(np.float32 if isinstance(leaf, Box) else np.int32)
+
+
+def _padded_bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    size_bytes = max(1, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+    return -(-size_bytes // ALIGN_BYTES) * ALIGN_BYTES

@@ -1,0 +1,116 @@
+"""EnvPool's environments: names, spaces, pools; the one file that imports envpool (which takes 2 s)."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from batchwright.core.errors import UserError
+from batchwright.envs.spaces import Box, DictSpace, Spec, TupleSpace, from_gymnasium
+
+# Limits at or above this mean "none": EnvPool writes INT_MAX.
+NO_LIMIT_STEPS = 2**31 - 1
+
+
+def is_installed() -> bool:
+    """Whether EnvPool is here, without importing it."""
+    return importlib.util.find_spec("envpool") is not None
+
+
+def _envpool() -> ModuleType:
+    try:
+        import envpool
+    except ImportError as error:
+        raise UserError("envpool is not installed.", ('pip install "batchwright[envpool]"',)) from error
+    module: ModuleType = envpool
+    return module
+
+
+def envpool_names() -> list[str]:
+    """Every id EnvPool knows."""
+    return sorted(_envpool().list_all_envs())
+
+
+def knows(name: str) -> bool:
+    """Whether EnvPool is installed and has this id; imports EnvPool."""
+    return is_installed() and name in _envpool().list_all_envs()
+
+
+def family(name: str) -> str:
+    """The group of environments an id belongs to, such as `classic_control` or `mujoco`."""
+    _envpool()
+    from envpool.registration import registry
+
+    return str(registry.specs[name][0]).split(".")[1]
+
+
+def pool_spec(name: str, env_kwargs: Mapping[str, Any]) -> Any:
+    """EnvPool's description of an environment; one for several players is refused."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            spec = _envpool().make_spec(name, **env_kwargs)
+    except Exception as error:
+        raise UserError(f"{name} could not be made by EnvPool: {type(error).__name__}: {error}") from error
+    players = spec.config.max_num_players
+    if players != 1:
+        raise UserError(f"{name} has {players} players; Batchwright trains environments with one.")
+    return spec
+
+
+def spaces_of(spec: Any, name: str) -> tuple[Spec, Spec]:
+    """Observation and action specs, with EnvPool's numeric-limit bounds read as unbounded."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        observation = spec.gymnasium_observation_space
+        action = spec.gymnasium_action_space
+    return (
+        _unbounded(from_gymnasium(observation, f"{name}'s observation")),
+        _unbounded(from_gymnasium(action, f"{name}'s action")),
+    )
+
+
+def time_limit_steps(spec: Any) -> int | None:
+    """The time limit of the environment, None when it has none."""
+    steps = int(getattr(spec.config, "max_episode_steps", 0))
+    return steps if 0 < steps < NO_LIMIT_STEPS else None
+
+
+def reward_threshold(spec: Any) -> float | None:
+    """The return at which the task counts as solved, when EnvPool states one."""
+    value = getattr(spec.config, "reward_threshold", None)
+    return None if value is None else float(value)
+
+
+def make_pool(name: str, seeds: Sequence[int], num_threads: int, env_kwargs: Mapping[str, Any]) -> Any:
+    """A pool of len(seeds) environments in Gymnasium's form, one seed each, always stepped together."""
+    try:
+        return _envpool().make(
+            name,
+            env_type="gymnasium",
+            num_envs=len(seeds),
+            seed=list(seeds),
+            num_threads=num_threads,
+            **env_kwargs,
+        )
+    except Exception as error:
+        raise UserError(f"{name} could not be made by EnvPool: {type(error).__name__}: {error}") from error
+
+
+def _unbounded(spec: Spec) -> Spec:
+    """The same spec where EnvPool's "no bounds" (smallest positive to largest number) is -inf to inf."""
+    if isinstance(spec, DictSpace):
+        return DictSpace(tuple((name, _unbounded(part)) for name, part in spec.items))
+    if isinstance(spec, TupleSpace):
+        return TupleSpace(tuple(_unbounded(part) for part in spec.items))
+    if not isinstance(spec, Box) or spec.dtype.kind != "f":
+        return spec
+    limits = np.finfo(spec.dtype)
+    low = np.where(spec.low == limits.tiny, -np.inf, spec.low).astype(spec.dtype)
+    high = np.where(spec.high == limits.max, np.inf, spec.high).astype(spec.dtype)
+    return Box(spec.shape, spec.dtype, low, high)

@@ -1,0 +1,201 @@
+"""Environments by Gymnasium's names and by a user's file; the one file that imports gymnasium."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import importlib
+import importlib.util
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from batchwright.core.errors import UserError
+from batchwright.envs.spaces import Spec, from_gymnasium
+
+# Package that a family of Gymnasium's registry needs, by the module of its entry point.
+_NEEDS = {
+    "gymnasium.envs.box2d": ("Box2D", 'pip install "gymnasium[box2d]"'),
+    "gymnasium.envs.mujoco": ("mujoco", 'pip install "gymnasium[mujoco]"'),
+    "gymnasium.envs.phys2d": ("jax", "pip install jax"),
+    "gymnasium.envs.tabular": ("jax", "pip install jax"),
+}
+
+# Packages that register a namespace only once they are imported.
+_NAMESPACE_PACKAGES = {"ALE": "ale_py"}
+
+
+def _gymnasium() -> ModuleType:
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise UserError("gymnasium is not installed.", ('pip install "batchwright"',)) from error
+    return gymnasium
+
+
+@dataclass(frozen=True)
+class EnvSource:
+    """How to make one Gymnasium environment; picklable, so that a worker process can make its own."""
+
+    name: str
+    max_episode_steps: int | None = None
+    """Overrides the registered time limit."""
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def make(self) -> tuple[Any, int | None]:
+        """A new environment, and the time limit that the caller has to apply (None: the environment does)."""
+        factory = user_factory(self.name)
+        try:
+            if factory is not None:
+                return factory(**self.env_kwargs), self.max_episode_steps
+            return self._make_registered()
+        except UserError:
+            raise
+        except Exception as error:
+            raise _could_not_make(self.name, error) from error
+
+    def _make_registered(self) -> tuple[Any, int | None]:
+        gymnasium = _gymnasium()
+        spec = copy.deepcopy(registered_spec(self.name))
+        if spec is None:
+            raise UserError(f"{self.name} is not in Gymnasium's registry.")
+        limit_steps = self.max_episode_steps or spec.max_episode_steps
+        # The engine checks shapes and order itself: three wrappers less per step. Wrappers of the
+        # registration sit outside the time limit, so with those the limit stays where it was.
+        spec.order_enforce = False
+        counts_itself = bool(spec.additional_wrappers)
+        env = gymnasium.make(
+            spec,
+            max_episode_steps=limit_steps if counts_itself else -1,
+            disable_env_checker=True,
+            **self.env_kwargs,
+        )
+        return env, None if counts_itself else limit_steps
+
+    def make_vector(self, num_envs: int) -> Any:
+        """The environment's own vectorised form, for those that have one."""
+        gymnasium = _gymnasium()
+        kwargs = dict(self.env_kwargs)
+        if self.max_episode_steps is not None:
+            kwargs["max_episode_steps"] = self.max_episode_steps
+        try:
+            with warnings.catch_warnings():
+                # A missing autoreset mode is an error of ours, not a warning.
+                warnings.simplefilter("ignore")
+                return gymnasium.make_vec(
+                    registered_spec(self.name),
+                    num_envs=num_envs,
+                    vectorization_mode="vector_entry_point",
+                    **kwargs,
+                )
+        except Exception as error:
+            raise _could_not_make(self.name, error) from error
+
+
+def spaces_of(env: Any, name: str) -> tuple[Spec, Spec]:
+    """Observation and action specs of a made environment."""
+    if not hasattr(env, "observation_space") or not hasattr(env, "action_space"):
+        raise UserError(f"{name} gave a {type(env).__name__}, which is not a gymnasium.Env.")
+    return (
+        from_gymnasium(env.observation_space, f"{name}'s observation"),
+        from_gymnasium(env.action_space, f"{name}'s action"),
+    )
+
+
+def gymnasium_names() -> list[tuple[str, str]]:
+    """Every id of Gymnasium's registry with a note: empty, or what keeps it from being made."""
+    return sorted((name, _note(spec)) for name, spec in _gymnasium().registry.items())
+
+
+def registered_spec(name: str) -> Any | None:
+    """Gymnasium's registration of `Id` or `module:Id`, or None; `module` is imported first."""
+    gymnasium = _gymnasium()
+    module, _, env_id = name.rpartition(":")
+    if module:
+        import_user_module(module)
+    elif (package := _NAMESPACE_PACKAGES.get(name.split("/", maxsplit=1)[0])) and name not in gymnasium.registry:
+        import_namespace(package, name)
+    return gymnasium.registry.get(env_id)
+
+
+def has_vector_form(name: str) -> bool:
+    """Whether the environment has a vectorised form of its own."""
+    if user_factory(name) is not None:
+        return False
+    spec = registered_spec(name)
+    return spec is not None and spec.vector_entry_point is not None
+
+
+def user_factory(name: str) -> Callable[..., Any] | None:
+    """The callable that `path/to/file.py:factory` or `module:factory` names; None for any other name."""
+    location, _, attribute = name.rpartition(":")
+    found: Callable[..., Any] | None = None
+    if location.endswith(".py"):
+        module = load_user_file(location)
+        found = getattr(module, attribute, None)
+        if not callable(found):
+            names = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
+            raise UserError(f"{location} has no callable named {attribute!r}.", [f"{location}:{n}" for n in names[:3]])
+    elif location and attribute.isidentifier():
+        found = getattr(import_user_module(location), attribute, None)
+    return found if callable(found) else None
+
+
+def load_user_file(location: str) -> ModuleType:
+    """The module of a Python file, run once per process; its folder can be imported from."""
+    path = Path(location).expanduser().resolve()
+    if not path.is_file():
+        raise UserError(f"there is no file {location}.")
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:8]
+    module_name = f"batchwright_user_{path.stem}_{digest}"
+    if module_name in sys.modules:
+        return sys.modules[module_name]
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None  # a .py file always has a loader
+    module = importlib.util.module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[module_name]
+        raise UserError(f"{location} could not be run: {type(error).__name__}: {error}") from error
+    return module
+
+
+def import_user_module(module: str) -> ModuleType:
+    """The imported module of `module:Id`, looked for in the working directory too."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        raise UserError(f"could not import {module!r}: {type(error).__name__}: {error}") from error
+
+
+def import_namespace(package: str, name: str) -> None:
+    """Registers the environments of a package that `name` belongs to, such as ale_py for ALE/..."""
+    try:
+        _gymnasium().register_envs(importlib.import_module(package))
+    except ImportError as error:
+        fix = f"pip install {package.replace('_', '-')}"
+        raise UserError(f"{name} needs {package}, which is not installed.", (fix,)) from error
+
+
+def _note(spec: Any) -> str:
+    entry = spec.entry_point
+    if callable(entry):
+        return "cannot be made: deprecated" if entry.__name__.startswith("_raise") else ""
+    for family, (package, fix) in _NEEDS.items():
+        if str(entry).startswith(family) and importlib.util.find_spec(package) is None:
+            return f"needs {package}: {fix}"
+    return ""
+
+
+def _could_not_make(name: str, error: Exception) -> UserError:
+    return UserError(f"{name} could not be made: {type(error).__name__}: {error}")

@@ -1,0 +1,1 @@
+"""Objectives and returns as pure functions of arrays."""

@@ -1,0 +1,167 @@
+"""Actor-critic networks as pairs of pure functions.
+
+A network of your own is two functions in a `Network`: `init(key) -> params` (any tree of float32 arrays) and
+`apply(params, inputs) -> (raw [B, P], values [B, K])`, where `inputs` is what `Inputs` makes of an observation.
+"""
+
+# B rows, V numbers of one observation, P raw outputs for the heads, K reward components.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from batchwright.envs import spaces
+from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu, "elu": jax.nn.elu}
+
+
+class Network(NamedTuple):
+    """An actor-critic: `apply` gives raw outputs for the heads and one value per reward component."""
+
+    init: Callable[[jax.Array], Any]
+    apply: Callable[[Any, Any], tuple[jax.Array, jax.Array]]
+
+
+class Inputs:
+    """What a network sees of an observation: one vector of all its numbers, and its images."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        found = spaces.leaves(spec)
+        self.images = [(path, leaf) for path, leaf in found if spaces.is_image(leaf)]
+        self.vectors = [(path, leaf) for path, leaf in found if not spaces.is_image(leaf)]
+        self.vector_size = sum(_width(leaf) for _, leaf in self.vectors)
+
+    def vector(self, obs: Any) -> jax.Array:
+        """All numbers of an observation as float32 [B, V]; choices one-hot."""
+        parts = [_encode(leaf, spaces.value_at(obs, path)) for path, leaf in self.vectors]
+        return parts[0] if len(parts) == 1 else jnp.concatenate(parts, -1)
+
+    def __call__(self, obs: Any, normalise: Callable[[jax.Array], jax.Array]) -> Any:
+        """[B, V] where there are only numbers; else {"vector", "images": [B, height, width, channels] each}."""
+        if not self.images:
+            return normalise(self.vector(obs))
+        images = [channels_last(spaces.value_at(obs, path)) / 255.0 for path, _ in self.images]
+        numbers = {"vector": normalise(self.vector(obs))} if self.vectors else {}
+        return {"images": images, **numbers}
+
+
+def _width(leaf: spaces.Leaf) -> int:
+    if isinstance(leaf, Discrete):
+        return leaf.n
+    if isinstance(leaf, MultiDiscrete):
+        return sum(leaf.nvec)
+    return leaf.n if isinstance(leaf, MultiBinary) else math.prod(leaf.shape)
+
+
+def _encode(leaf: spaces.Leaf, value: jax.Array) -> jax.Array:
+    if isinstance(leaf, Discrete):
+        return jax.nn.one_hot(value, leaf.n, dtype=jnp.float32)
+    if isinstance(leaf, MultiDiscrete):
+        parts = [jax.nn.one_hot(value[..., k], n, dtype=jnp.float32) for k, n in enumerate(leaf.nvec)]
+        return jnp.concatenate(parts, -1)
+    rank = len(leaf.shape) if isinstance(leaf, Box) else 1
+    flat = value.reshape(*value.shape[: value.ndim - rank], -1)
+    return flat.astype(jnp.float32)
+
+
+def channels_last(image: jax.Array) -> jax.Array:
+    """EnvPool and frame stacks put channels first; a side of at most 16 in front of two larger ones is channels."""
+    first, last = image.shape[-3], image.shape[-1]
+    moved = jnp.moveaxis(image, -3, -1) if first <= 16 < last else image
+    return moved.astype(jnp.float32)
+
+
+def _orthogonal(key: jax.Array, rows: int, columns: int, gain: float) -> jax.Array:
+    return jax.nn.initializers.orthogonal(gain)(key, (rows, columns), jnp.float32)
+
+
+def mlp(
+    inputs: int, raw_size: int, num_values: int, hidden: Sequence[int] = (64, 64), activation: str = "tanh"
+) -> Network:
+    """Actor and critic as separate towers of equal shape; their first layers are one matrix, which halves its cost."""
+    act, sizes = ACTIVATIONS[activation], list(hidden)
+    gain = math.sqrt(2)
+
+    def init(key: jax.Array) -> Any:
+        keys = iter(jax.random.split(key, 2 * len(sizes) + 4))
+        first = [_orthogonal(next(keys), inputs, sizes[0], gain) for _ in range(2)]
+        params: dict[str, Any] = {"first": {"w": jnp.concatenate(first, 1), "b": jnp.zeros(2 * sizes[0], jnp.float32)}}
+        for tower, out, out_gain in (("actor", raw_size, 0.01), ("critic", num_values, 1.0)):
+            layers = [(_orthogonal(next(keys), a, b, gain), b) for a, b in zip(sizes, sizes[1:], strict=False)]
+            layers.append((_orthogonal(next(keys), sizes[-1], out, out_gain), out))
+            params[tower] = [{"w": w, "b": jnp.zeros(b, jnp.float32)} for w, b in layers]
+        return params
+
+    def tower(layers: Any, x: jax.Array) -> jax.Array:
+        for layer in layers[:-1]:
+            x = act(x @ layer["w"] + layer["b"])
+        return x @ layers[-1]["w"] + layers[-1]["b"]
+
+    def apply(params: Any, x_BV: jax.Array) -> tuple[jax.Array, jax.Array]:
+        both = act(x_BV @ params["first"]["w"] + params["first"]["b"])
+        width = sizes[0]
+        return tower(params["actor"], both[..., :width]), tower(params["critic"], both[..., width:])
+
+    return Network(init, apply)
+
+
+CONV_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+"""Filters, side, stride: the network of Mnih et al., 2015."""
+
+
+def cnn(spec: Inputs, raw_size: int, num_values: int, features: int = 512) -> Network:
+    """One convolutional trunk for actor and critic; numbers beside the images join after the convolutions."""
+    shapes = [leaf.shape for _, leaf in spec.images if isinstance(leaf, Box)]
+
+    def convolve(layers: Any, image: jax.Array) -> jax.Array:
+        x = image
+        for layer, (_, _, stride) in zip(layers, CONV_LAYERS, strict=True):
+            x = jax.lax.conv_general_dilated(
+                x, layer["w"], (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+            x = jax.nn.relu(x + layer["b"])
+        return x.reshape(x.shape[0], -1)
+
+    def init_conv(key: jax.Array, shape: tuple[int, ...]) -> tuple[Any, int]:
+        image = jax.eval_shape(channels_last, jax.ShapeDtypeStruct((1, *shape), jnp.uint8)).shape
+        layers, channels = [], image[-1]
+        for k, (filters, side, _) in zip(jax.random.split(key, len(CONV_LAYERS)), CONV_LAYERS, strict=True):
+            w = _orthogonal(k, side * side * channels, filters, math.sqrt(2)).reshape(side, side, channels, filters)
+            layers.append({"w": w, "b": jnp.zeros(filters, jnp.float32)})
+            channels = filters
+        width = jax.eval_shape(convolve, layers, jax.ShapeDtypeStruct(image, jnp.float32)).shape[-1]
+        return layers, width
+
+    def init(key: jax.Array) -> Any:
+        keys = jax.random.split(key, len(shapes) + 3)
+        convs = [init_conv(k, shape) for k, shape in zip(keys, shapes, strict=False)]
+        width = sum(size for _, size in convs) + spec.vector_size
+        dense = {
+            name: {"w": _orthogonal(k, rows, columns, gain), "b": jnp.zeros(columns, jnp.float32)}
+            for name, k, rows, columns, gain in (
+                ("trunk", keys[-3], width, features, math.sqrt(2)),
+                ("actor", keys[-2], features, raw_size, 0.01),
+                ("critic", keys[-1], features, num_values, 1.0),
+            )
+        }
+        return {"conv": [layers for layers, _ in convs], **dense}
+
+    def apply(params: Any, inputs: Any) -> tuple[jax.Array, jax.Array]:
+        lead = inputs["images"][0].shape[:-3]
+        seen = [
+            convolve(p, x.reshape(-1, *x.shape[-3:])) for p, x in zip(params["conv"], inputs["images"], strict=True)
+        ]
+        if "vector" in inputs:
+            seen.append(inputs["vector"].reshape(-1, spec.vector_size))
+        x = jax.nn.relu(jnp.concatenate(seen, -1) @ params["trunk"]["w"] + params["trunk"]["b"])
+        raw, values = (x @ params[name]["w"] + params[name]["b"] for name in ("actor", "critic"))
+        return raw.reshape(*lead, -1), values.reshape(*lead, -1)
+
+    return Network(init, apply)

@@ -1,0 +1,1 @@
+"""The loops, and what they are built from."""

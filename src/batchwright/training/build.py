@@ -1,0 +1,124 @@
+"""Builds what an on-policy run is made of from its plan: engine, policy, compiled collection and update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from batchwright.collect.compiled import Collect, Position, make_collect, make_compiled_replay, start_position
+from batchwright.collect.host import host_position, make_host_collect, make_replay
+from batchwright.core.errors import UserError
+from batchwright.core.streams import Streams
+from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, make_engine
+from batchwright.nets.normalise import Running
+from batchwright.nets.policy import NetworkMaker, Policy
+from batchwright.planning.quantity import Plan
+from batchwright.training.settings import Schedules, make_plan_policy, update_shape
+from batchwright.training.state import Counters, Moments, TrainState
+from batchwright.training.update import Update, make_update, start_learner
+
+MA_WINDOW = 10
+
+
+@dataclass
+class Session:
+    """The living parts of a run; what must survive it is in `TrainState`."""
+
+    plan: Plan
+    env: str
+    streams: Streams
+    engine: Engine
+    policy: Policy
+    schedules: Schedules
+    update: Update
+    collect: Collect = field(init=False)
+
+    @property
+    def rows(self) -> int:
+        return int(self.plan["num_envs"] * self.plan["rollout_steps"])
+
+    def key(self, name: str, iteration: int) -> jax.Array:
+        return jax.random.key(self.streams.number(name, iteration))
+
+    def start_engine(self, iteration: int) -> Position:
+        """Environments fresh from seeds that depend on the iteration alone; compiles the collection where it must."""
+        engine, steps = self.engine, self.plan["rollout_steps"]
+        seed = self.streams.number("environments", iteration)
+        if isinstance(engine, HostEngine):
+            obs = engine.start(seed)
+            if not hasattr(self, "collect"):
+                self.collect = make_host_collect(engine, self.policy, steps)
+            return host_position(obs, engine.num_envs)
+        assert isinstance(engine, CompiledEngine)
+        state, obs = engine.start(seed)
+        if not engine.saves_state or not hasattr(self, "collect"):
+            self.collect = jax.jit(make_collect(engine, self.policy, steps))
+        return start_position(state, obs, engine.num_envs)
+
+    def replay(self, iteration: int, actions: list[np.ndarray], saved: Position) -> Position:
+        """Environments started as at `iteration` and stepped through recorded actions: back to where they were."""
+        started = self.start_engine(iteration)
+        if isinstance(self.engine, HostEngine):
+            step = make_replay(self.engine, self.policy)
+            for action in actions:
+                step(jnp.asarray(action))
+            return saved
+        assert isinstance(self.engine, CompiledEngine)
+        run = jax.jit(make_compiled_replay(self.engine, self.policy))
+        state = started.engine
+        for action in actions:
+            state = run(state, jnp.asarray(action))
+        return saved._replace(engine=state)
+
+    def fresh_state(self) -> TrainState:
+        """The state before the first iteration."""
+        flat = self.policy.init(self.key("parameters", 0))
+        shape = update_shape(self.plan, self.plan["minibatches"])
+        width, num_envs = self.policy.inputs.vector_size, self.plan["num_envs"]
+        return TrainState(
+            learner=start_learner(flat, shape),
+            obs=Moments.of(Running.empty(width)),
+            rewards=Moments.of(Running.empty(1)),
+            reward_carry=np.zeros(num_envs, np.float32),
+            targets=Moments.of(Running.empty(1)),
+            recent_returns=np.full(MA_WINDOW, np.nan),
+            best_return=np.float64(np.nan),
+            counters=Counters.zero(),
+            position=self.start_engine(0),
+        )
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+def build_session(
+    plan: Plan,
+    env: str,
+    *,
+    network: NetworkMaker | None = None,
+    on_event: Callable[[dict[str, Any]], None] | None = None,
+) -> Session:
+    """Everything compiled lazily on first use; bad spaces are refused here."""
+    if plan.get("rollout_episodes"):
+        raise UserError(
+            "training by whole episodes is not there yet; rollouts are counted in steps.",
+            [f"--rollout-steps {plan.get('rollout_steps') or 256} (instead of --rollout-episodes or its preset)"],
+        )
+    if plan.get("num_agents", 1) > 1 or plan.get("seq_length", 1) > 1:
+        raise UserError("several agents and recurrent sequences are planned for other trainers only.", ["--for rl_games"])
+    engine = make_engine(
+        env, plan["num_envs"], plan["engine"], num_threads=plan.get("num_threads"), on_event=on_event
+    )
+    policy = make_plan_policy(plan, engine.observation, engine.action, network)
+    factor_matters = plan["value_rate_factor"] != 1.0
+    nothing = np.zeros(1, bool)
+    value_only = policy.value_only(jax.random.key(0)) if factor_matters else nothing
+    shape = update_shape(plan, plan["minibatches"])
+    rows = plan["num_envs"] * plan["rollout_steps"]
+    update = jax.jit(make_update(policy, shape, rows, value_only))
+    return Session(plan, env, Streams(plan["seed"]), engine, policy, Schedules(plan), update)

@@ -1,0 +1,101 @@
+"""Checkpoints: named arrays with a hash, written beside and renamed; loading one runs no code.
+
+A checkpoint is a folder `checkpoints/<iteration>/` with `state.npz` (plain arrays, no pickles) and `manifest.json` (its
+SHA-256, the iteration, the versions). The last one whose hash is right is used; a damaged one is said and passed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from batchwright.core.errors import UserError
+from batchwright.core.files import write_atomically
+
+KEPT = 3
+FORMAT = 1
+
+
+def save(folder: Path, iteration: int, state: Any, about: dict[str, Any]) -> Path:
+    """Writes one checkpoint whole or not at all, then removes all but the newest few."""
+    data = _pack(state)
+    manifest = {"format": FORMAT, "iteration": iteration, "sha256": hashlib.sha256(data).hexdigest(), **about}
+    final = folder / f"{iteration:09d}"
+    partial = folder / f".{iteration:09d}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        write_atomically(partial / "state.npz", data)
+        write_atomically(partial / "manifest.json", json.dumps(manifest, indent=2).encode())
+        shutil.rmtree(final, ignore_errors=True)
+        partial.rename(final)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    for old in _found(folder)[:-KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+    return final
+
+
+def load_last(folder: Path, template: Any, on_warning: Callable[[str], None]) -> tuple[Any, dict[str, Any]] | None:
+    """(state, manifest) of the newest checkpoint that is whole; None where there is none."""
+    for path in reversed(_found(folder)):
+        try:
+            manifest = json.loads((path / "manifest.json").read_text())
+            data = (path / "state.npz").read_bytes()
+            if hashlib.sha256(data).hexdigest() != manifest["sha256"]:
+                raise ValueError("its hash is wrong")
+            return _unpack(data, template), manifest
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            on_warning(f"checkpoint {path.name} is damaged ({error}); using the one before it")
+    return None
+
+
+def arrays_of(path: Path) -> dict[str, np.ndarray]:
+    """The named arrays of a checkpoint folder."""
+    with np.load(io.BytesIO((path / "state.npz").read_bytes()), allow_pickle=False) as stored:
+        return {name: stored[name] for name in stored.files}
+
+
+def digest(array: Any) -> str:
+    """A short fingerprint of an array's bytes: equal digests, equal bits."""
+    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=8).hexdigest()
+
+
+def _found(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("[0-9]*") if path.is_dir()) if folder.is_dir() else []
+
+
+def _pack(state: Any) -> bytes:
+    named = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
+    buffer = io.BytesIO()
+    np.savez(buffer, **named)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _unpack(data: bytes, template: Any) -> Any:
+    """The arrays in the shape of the template; another shape means other settings or other code."""
+    paths, structure = jax.tree_util.tree_flatten_with_path(template)
+    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+        names = [jax.tree_util.keystr(path) for path, _ in paths]
+        missing, extra = sorted(set(names) - set(stored.files)), sorted(set(stored.files) - set(names))
+        if missing or extra:
+            raise UserError(
+                f"the checkpoint was made by other settings or another version: it lacks {missing[:3]}, has {extra[:3]}.",
+                ["train anew in another --run-dir"],
+            )
+        leaves = [stored[name] for name in names]
+    for name, leaf, (_, wanted) in zip(names, leaves, paths, strict=True):
+        shape = np.shape(wanted)
+        if leaf.shape != shape and -1 not in shape:
+            raise UserError(f"the checkpoint's {name} has shape {leaf.shape}, the run needs {shape}.", ["train anew"])
+    return jax.tree_util.tree_unflatten(structure, leaves)

@@ -1,0 +1,236 @@
+"""The on-policy loop: collect a rollout, learn from it, say what happened."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from batchwright.data.rollout import Episodes, Rollout
+from batchwright.learn.returns import running_returns
+from batchwright.nets.normalise import Running, batch_moments
+from batchwright.training.build import Session
+from batchwright.training.checkpoint import digest
+from batchwright.training.guard import MOST_BAD_ITERATIONS, find_bad
+from batchwright.training.state import Moments, TrainState
+from batchwright.training.update import Hyper, Learner
+
+
+class Watch(Protocol):
+    """Who is told; the loop knows no files and no screens."""
+
+    def record(self, record: dict[str, Any]) -> None: ...
+    def bad(self, iteration: int, what: str, rollout: Rollout, flat: Any) -> None: ...
+    def checkpoint(self, state: TrainState, actions: list[np.ndarray], scheduled: bool) -> None: ...
+    def evaluate(self, state: TrainState) -> dict[str, Any]: ...
+    def interrupted(self) -> bool: ...
+
+
+class Diverged(Exception):
+    """Training produced non-finite numbers again and again."""
+
+
+class _Told(NamedTuple):
+    """One iteration's rollout, what the update said, and the time each took."""
+
+    rollout: Rollout
+    episodes: Episodes
+    metrics: dict[str, Any]
+    collect_seconds: float
+    update_seconds: float
+
+
+def run(session: Session, state: TrainState, watch: Watch, actions: list[np.ndarray]) -> TrainState:
+    """Iterates to the end of the plan, or to an interrupt; returns the last state.
+
+    `actions` are those taken since the engine was started, kept where the engine cannot save itself, so that an
+    interrupt can be resumed exactly.
+    """
+    plan = session.plan
+    while int(state.counters.iteration) < plan["iterations"]:
+        began, before = time.perf_counter(), state.learner
+        state, told = iterate(session, state)
+        what = find_bad(told.rollout, told.metrics, state.learner.flat, session.policy)
+        state = _guard(state, before, told, what, watch)
+        if not session.engine.saves_state:
+            actions.append(np.asarray(told.rollout.action))
+        record = make_record(session, state, told, time.perf_counter() - began)
+        iteration = int(state.counters.iteration)
+        last = iteration == plan["iterations"]
+        if last or (plan["eval_every"] and iteration % plan["eval_every"] == 0):
+            record |= watch.evaluate(state)
+        watch.record(record)
+        if last or iteration % plan["checkpoint_every"] == 0:
+            state = restart_unless_saved(session, state, actions, last)
+            watch.checkpoint(state, [], scheduled=True)
+        elif watch.interrupted():
+            watch.checkpoint(state, actions, scheduled=False)
+            break
+    return state
+
+
+def iterate(session: Session, state: TrainState) -> tuple[TrainState, _Told]:
+    """Phase 1: collect. Phases 2 and 3, in one program: advantages of all of it, epochs of shuffled minibatches."""
+    iteration = int(state.counters.iteration)
+    stats = state.obs_stats(session.plan["normalize_obs"])
+    hyper = hyper_of(session, state)
+    start = time.perf_counter()
+    position, rollout, episodes = session.collect(
+        state.learner.flat, stats, state.position, session.key("actions", iteration)
+    )
+    jax.block_until_ready(rollout)
+    collected = time.perf_counter()
+    learner, metrics = session.update(state.learner, rollout, stats, hyper, session.key("minibatch-order", iteration))
+    state = _count(state._replace(position=position), rollout, episodes)
+    state = _renormalise(session, state._replace(learner=learner), rollout, metrics)
+    metrics = {name: np.asarray(value) for name, value in metrics.items()}
+    done = time.perf_counter()
+    metrics |= {"entropy_bonus": float(hyper.entropy), "clip_range": float(hyper.clip)}
+    return state, _Told(rollout, episodes, metrics, collected - start, done - collected)
+
+
+def hyper_of(session: Session, state: TrainState) -> Hyper:
+    """The numbers of this iteration: schedules by the share of the run, scales by the statistics so far."""
+    plan = session.plan
+    rewards, targets = state.rewards.running, state.targets.running
+    scale = float(rewards.std[0]) if plan["normalize_rewards"] and rewards.count > 1 else 1.0
+    done = int(state.counters.iteration) / plan["iterations"]
+    shift, spread = (float(targets.mean[0]), float(targets.std[0])) if plan["popart"] else (0.0, 1.0)
+    return session.schedules.hyper(done, scale, float(targets.std[0]), shift, spread)
+
+
+def _count(state: TrainState, rollout: Rollout, episodes: Episodes) -> TrainState:
+    counters = state.counters
+    ended = np.asarray(episodes.ended)
+    returns = np.asarray(episodes.returns)[ended]
+    if len(returns):
+        mean = float(returns.mean())
+        recent = np.append(state.recent_returns[1:], mean)
+        state = state._replace(recent_returns=recent, best_return=np.float64(np.fmax(state.best_return, mean)))
+    return state._replace(
+        counters=counters._replace(
+            iteration=counters.iteration + 1,
+            env_steps=counters.env_steps + ended.size,
+            transitions=counters.transitions + int(np.asarray(rollout.valid).sum()),
+            episodes=counters.episodes + len(returns),
+        )
+    )
+
+
+@jax.jit
+def _obs_moments(vector: jax.Array, valid: jax.Array) -> Any:
+    return batch_moments(vector.reshape(-1, vector.shape[-1]), valid.reshape(-1).astype(jnp.float32))
+
+
+@jax.jit
+def _reward_moments(reward: jax.Array, ended: jax.Array, valid: jax.Array, carry: jax.Array, gamma: jax.Array) -> Any:
+    totals, carry = running_returns(reward, ended, carry, gamma)
+    return batch_moments(totals.reshape(-1, 1), valid.reshape(-1).astype(jnp.float32)), carry
+
+
+def _renormalise(session: Session, state: TrainState, rollout: Rollout, metrics: dict[str, Any]) -> TrainState:
+    """Merges this rollout into the running statistics: once per transition, after the update that it fed."""
+    plan = session.plan
+    if not bool(metrics["finite_rollout"]):
+        return state
+    if plan["normalize_obs"] and session.policy.inputs.vector_size:
+        early = jax.tree.map(lambda x: x[:-1], rollout.obs)
+        moments = _obs_moments(session.policy.inputs.vector(early), rollout.valid)
+        state = state._replace(obs=Moments.of(state.obs.running.merge(*moments)))
+    if plan["normalize_rewards"]:
+        ended = rollout.terminated | rollout.truncated
+        moments, carry = _reward_moments(
+            rollout.reward.sum(-1), ended, rollout.valid, state.reward_carry, jnp.float32(plan["gamma"])
+        )
+        merged = state.rewards.running.merge(moments[0], 0 * np.asarray(moments[1]), _about_zero(moments))
+        state = state._replace(rewards=Moments.of(merged), reward_carry=np.asarray(carry))
+    if plan["popart"] or plan["value_clip"]:
+        before = state.targets.running
+        after = before.merge(metrics["transitions"], metrics["target_mean"][None], metrics["target_squares"][None])
+        state = state._replace(targets=Moments.of(after))
+        if plan["popart"]:
+            state = state._replace(learner=_popart(session, state, before, after))
+    return state
+
+
+def _about_zero(moments: Any) -> np.ndarray:
+    """Summed squares around 0: the reward normaliser scales without shifting the mean."""
+    count, mean, squares = (np.asarray(part, np.float64) for part in moments)
+    return np.asarray(squares + count * mean**2)
+
+
+def _popart(session: Session, state: TrainState, before: Running, after: Running) -> Learner:
+    """Values on the new scale with unchanged outputs (van Hasselt et al., 2016)."""
+    (mean, std), (new_mean, new_std) = ((float(s.mean[0]), float(s.std[0])) for s in (before, after))
+    tree = session.policy.unravel(state.learner.flat)
+    affine = tree["value"]
+    tree["value"] = {
+        "scale": affine["scale"] * (std / new_std),
+        "shift": (affine["shift"] * std + (mean - new_mean)) / new_std,
+    }
+    return state.learner._replace(flat=ravel_pytree(tree)[0])
+
+
+def _guard(state: TrainState, before: Learner, told: _Told, what: str | None, watch: Watch) -> TrainState:
+    """Non-finite numbers undo the update of their iteration; too many iterations in a row end the run."""
+    bad = 0 if what is None else int(state.counters.bad_iterations) + 1
+    state = state._replace(counters=state.counters._replace(bad_iterations=np.int64(bad)))
+    if what is None:
+        return state
+    watch.bad(int(state.counters.iteration), what, told.rollout, before.flat)
+    if bad >= MOST_BAD_ITERATIONS:
+        raise Diverged(what)
+    return state._replace(learner=before)
+
+
+def restart_unless_saved(session: Session, state: TrainState, actions: list[np.ndarray], last: bool) -> TrainState:
+    """At a checkpoint an engine that cannot be saved starts anew, in a resumed run and an uninterrupted one alike."""
+    if session.engine.saves_state or last:
+        return state
+    actions.clear()
+    iteration = int(state.counters.iteration)
+    position = session.start_engine(iteration)
+    carry = np.zeros_like(state.reward_carry)
+    counters = state.counters._replace(engine_started=np.int64(iteration))
+    return state._replace(position=position, reward_carry=carry, counters=counters)
+
+
+def make_record(session: Session, state: TrainState, told: _Told, iteration_seconds: float) -> dict[str, Any]:
+    """One line of the metric record."""
+    metrics, counters = told.metrics, state.counters
+    ended = np.asarray(told.episodes.ended)
+    returns, lengths = np.asarray(told.episodes.returns)[ended], np.asarray(told.episodes.lengths)[ended]
+    record: dict[str, Any] = {
+        "iteration": int(counters.iteration),
+        "env_steps": int(counters.env_steps),
+        "transitions": int(counters.transitions),
+        "episodes": len(returns),
+        "episodes_total": int(counters.episodes),
+    }
+    if len(returns):
+        record |= {
+            "return_mean": float(returns.mean(dtype=np.float64)),
+            "return_std": float(returns.std(dtype=np.float64)),
+            "return_min": float(returns.min()),
+            "return_max": float(returns.max()),
+            "length_mean": float(lengths.mean()),
+            "return_moving": float(np.nanmean(state.recent_returns)),
+            "return_best": float(state.best_return),
+        }
+    hidden = ("finite_rollout", "finite_parameters", "transitions", "target_mean", "target_squares")
+    record |= {name: float(value) for name, value in metrics.items() if name not in hidden}
+    record["updates"] = int(record["updates"])
+    record["updates_total"] = int(state.learner.updates)
+    record["parameters_digest"] = digest(state.learner.flat)
+    busy = told.collect_seconds + told.update_seconds
+    record |= {
+        "collect_seconds": told.collect_seconds,
+        "update_seconds": told.update_seconds,
+        "wait_seconds": max(0.0, iteration_seconds - busy),
+        "steps_per_second": ended.size / iteration_seconds,
+    }
+    return record

@@ -1,0 +1,70 @@
+"""Everything that a run carries from one iteration to the next, and all that a checkpoint must hold."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from batchwright.nets.normalise import Running
+from batchwright.nets.policy import ObsStats
+from batchwright.training.update import Learner
+
+
+class Moments(NamedTuple):
+    """A `Running` as plain arrays."""
+
+    count: Any
+    mean: Any
+    squares: Any
+
+    @classmethod
+    def of(cls, running: Running) -> Moments:
+        return cls(np.float64(running.count), running.mean, running.squares)
+
+    @property
+    def running(self) -> Running:
+        return Running(float(self.count), np.asarray(self.mean), np.asarray(self.squares))
+
+
+class Counters(NamedTuple):
+    """Whole numbers of the run so far."""
+
+    iteration: Any
+    env_steps: Any
+    """Steps asked of environments, resets included: what budgets count."""
+    transitions: Any
+    episodes: Any
+    engine_started: Any
+    """The iteration before which the engine was last started; with the seed it gives the engine's seed."""
+    bad_iterations: Any
+    """Iterations in a row whose update was rolled back."""
+
+    @classmethod
+    def zero(cls) -> Counters:
+        return cls(*(np.int64(0) for _ in cls._fields))
+
+
+class TrainState(NamedTuple):
+    """One run between two iterations."""
+
+    learner: Learner
+    obs: Moments
+    rewards: Moments
+    """Of the running discounted return."""
+    reward_carry: Any  # [N]
+    targets: Moments
+    """Of value targets."""
+    recent_returns: Any  # [MA_WINDOW] mean returns of the last iterations that ended episodes, NaN where none
+    best_return: Any
+    counters: Counters
+    position: Any
+
+    def obs_stats(self, enabled: bool) -> ObsStats:
+        """The statistics that observations are normalised with, as float32."""
+        running = self.obs.running
+        size = running.mean.shape
+        if not enabled or running.count < 2:
+            return ObsStats(jnp.zeros(size, jnp.float32), jnp.ones(size, jnp.float32))
+        return ObsStats(jnp.asarray(running.mean, jnp.float32), jnp.asarray(running.std, jnp.float32))

@@ -1,0 +1,255 @@
+"""All updates of one iteration as one compiled program: values, advantages, epochs of shuffled minibatches."""
+
+# T steps, N environments, K reward components, B = T x N rows, M minibatches, S rows of one, E epochs.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from batchwright.data.rollout import Rollout
+from batchwright.learn.policy_loss import POLICY_LOSSES, kl_estimate, value_loss
+from batchwright.learn.returns import explained_variance, gae, normalise_advantages
+from batchwright.nets.normalise import batch_moments
+from batchwright.nets.policy import ObsStats, Outputs, Policy
+from batchwright.store.minibatches import layout, shuffled
+
+
+@dataclass(frozen=True)
+class UpdateShape:
+    """What is compiled into the program; everything else is an array of `Hyper`."""
+
+    algo: str
+    minibatches: int
+    epochs: int
+    advantage_norm: str = "rollout"
+    """`rollout`, `minibatch` or `none`."""
+    baseline: bool = True
+    value_clipping: bool = False
+    kl_stop: bool = False
+    kl_adaptive: bool = False
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.999
+    adam_eps: float = 1e-5
+
+
+class Hyper(NamedTuple):
+    """Numbers that may change between iterations or members of a population without compiling again."""
+
+    learning_rate: Any
+    gamma: Any
+    trace: Any
+    clip: Any
+    entropy: Any
+    value_weight: Any
+    max_grad_norm: Any
+    weight_decay: Any
+    value_rate_factor: Any
+    kl_limit: Any
+    value_clip: Any
+    reward_scale: Any
+    """What raw rewards are divided by."""
+    warmup_updates: Any
+    value_mean: Any
+    value_std: Any
+    """The scale that values are learned on (PopArt); 0 and 1 otherwise."""
+
+
+class Learner(NamedTuple):
+    """What an update changes."""
+
+    flat: jax.Array  # parameters
+    adam: Any
+    updates: jax.Array  # optimiser steps made so far
+    rate_factor: jax.Array  # KL-adaptive factor on the learning rate; 1 otherwise
+
+
+class Rows(NamedTuple):
+    """A rollout as B rows, ready to be cut."""
+
+    seen: Any  # the network's inputs
+    action: jax.Array
+    log_prob: jax.Array
+    advantage: jax.Array
+    target: jax.Array  # [B, K], on the scale that values are learned on
+    value: jax.Array  # [B, K], likewise
+    weight: jax.Array  # 1 for transitions, 0 for resets
+
+
+Update = Callable[[Learner, Rollout, ObsStats, Hyper, jax.Array], tuple[Learner, dict[str, jax.Array]]]
+
+
+def make_update(policy: Policy, shape: UpdateShape, rows: int, value_only: np.ndarray) -> Update:
+    """A function of (learner, rollout, observation statistics, hyper-parameters, key); to be compiled by the caller."""
+    adam = optax.scale_by_adam(shape.adam_beta1, shape.adam_beta2, shape.adam_eps)
+    position_MS, inside_MS = layout(rows, shape.minibatches)
+    minibatch_step = _make_minibatch_step(policy, shape, adam, value_only)
+
+    def update(
+        learner: Learner, rollout: Rollout, stats: ObsStats, hyper: Hyper, key: jax.Array
+    ) -> tuple[Learner, dict[str, jax.Array]]:
+        table, before = prepare_rows(policy, shape, learner.flat, rollout, stats, hyper)
+
+        def epoch(carry: Any, epoch_key: jax.Array) -> Any:
+            learner, stopped = carry
+            index = shuffled(epoch_key, rows, position_MS)
+            cut = jax.tree.map(lambda column: column[index], table)
+            cut = cut._replace(weight=cut.weight * inside_MS)
+            step = lambda c, part: minibatch_step(c, part, hyper)  # noqa: E731
+            zero = jnp.zeros_like(learner.flat)
+            (learner, stopped, total), seen = jax.lax.scan(step, (learner, stopped, zero), cut)
+            learner = _adapt_rate(learner, seen, hyper) if shape.kl_adaptive else learner
+            mean_gradient = jnp.square(total / shape.minibatches).sum()
+            return (learner, stopped), (seen, mean_gradient)
+
+        keys = jax.random.split(key, shape.epochs)
+        (learner, _), (seen_EM, mean_square_E) = jax.lax.scan(epoch, (learner, jnp.zeros((), bool)), keys)
+        metrics = _summary(seen_EM, mean_square_E, rows / shape.minibatches)
+        metrics |= before | {"learning_rate": hyper.learning_rate * learner.rate_factor}
+        metrics["finite_parameters"] = jnp.isfinite(learner.flat).all()
+        return learner, metrics
+
+    return update
+
+
+def start_learner(flat: jax.Array, shape: UpdateShape) -> Learner:
+    """A learner that has made no update."""
+    adam = optax.scale_by_adam(shape.adam_beta1, shape.adam_beta2, shape.adam_eps)
+    return Learner(flat, adam.init(flat), jnp.zeros((), jnp.int32), jnp.ones((), jnp.float32))
+
+
+def prepare_rows(
+    policy: Policy, shape: UpdateShape, flat: jax.Array, rollout: Rollout, stats: ObsStats, hyper: Hyper
+) -> tuple[Rows, dict[str, jax.Array]]:
+    """Values, log-probs and advantages of the whole rollout in one pass, and what they tell about it."""
+    seen = policy.see(rollout.obs, stats)
+    out: Outputs = policy.outputs(flat, seen)
+    steps = rollout.reward.shape[0]
+    now = jax.tree.map(lambda x: x[:steps], seen)
+    log_prob = policy.heads.log_prob(out.params, out.raw[:steps], rollout.action).sum(-1)
+    ended = rollout.terminated | rollout.truncated
+    real = out.value * hyper.value_std + hyper.value_mean
+    value, next_value = real[:steps], real[1:]
+    if rollout.final_obs is not None:
+        final = policy.outputs(flat, policy.see(rollout.final_obs, stats)).value
+        next_value = jnp.where(ended[..., None], final * hyper.value_std + hyper.value_mean, next_value)
+    reward = rollout.reward / hyper.reward_scale
+    advantage_TNK = gae(reward, value, next_value, rollout.terminated, ended, hyper.gamma, hyper.trace)
+    target_TNK = advantage_TNK + value
+    if not shape.baseline:
+        advantage_TNK = target_TNK
+    weight = rollout.valid.astype(jnp.float32)
+    advantage = advantage_TNK.sum(-1)
+    if shape.advantage_norm == "rollout":
+        advantage = normalise_advantages(advantage, weight)
+    learned = (target_TNK - hyper.value_mean) / hyper.value_std
+    table = Rows(now, rollout.action, log_prob, advantage, learned, out.value[:steps], weight)
+    told = _told_by_values(value.sum(-1), target_TNK.sum(-1), weight) | _finite_rollout(rollout)
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), table), told
+
+
+def _told_by_values(value_TN: jax.Array, target_TN: jax.Array, weight_TN: jax.Array) -> dict[str, jax.Array]:
+    """What values and their targets say of a rollout; the moments feed PopArt and value clipping."""
+    count, mean, squares = batch_moments(target_TN.reshape(-1, 1), weight_TN.reshape(-1))
+    return {
+        "explained_variance": explained_variance(value_TN, target_TN, weight_TN),
+        "transitions": count,
+        "value_mean": (value_TN * weight_TN).sum() / jnp.maximum(count, 1.0),
+        "target_mean": mean[0],
+        "target_squares": squares[0],
+    }
+
+
+def _finite_rollout(rollout: Rollout) -> dict[str, jax.Array]:
+    leaves = [leaf for leaf in jax.tree.leaves(rollout.obs) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    finite = [jnp.isfinite(leaf).all() for leaf in [*leaves, rollout.reward]]
+    return {"finite_rollout": jnp.stack(finite).all()}
+
+
+def _make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_only: np.ndarray) -> Any:
+    """One optimiser step on one minibatch; told apart: the loss, its gradient, the clip, Adam."""
+    row_loss = POLICY_LOSSES[shape.algo]
+
+    def loss(flat: jax.Array, part: Rows, hyper: Hyper) -> tuple[jax.Array, dict[str, jax.Array]]:
+        out = policy.outputs(flat, part.seen)
+        log_prob = policy.heads.log_prob(out.params, out.raw, part.action).sum(-1)
+        count = jnp.maximum(part.weight.sum(), 1.0)
+        advantage = part.advantage
+        if shape.advantage_norm == "minibatch":
+            advantage = normalise_advantages(advantage, part.weight)
+
+        def mean(x: jax.Array) -> jax.Array:
+            return (x * part.weight).sum() / count
+
+        old_value = part.value if shape.value_clipping else None
+        parts = {
+            "policy_loss": mean(row_loss(log_prob, part.log_prob, advantage, hyper.clip)),
+            "value_loss": mean(value_loss(out.value, part.target, old_value, hyper.value_clip).sum(-1)),
+            "entropy": mean(policy.heads.entropy(out.params, out.raw).sum(-1)),
+        }
+        total = parts["policy_loss"] + hyper.value_weight * parts["value_loss"] - hyper.entropy * parts["entropy"]
+        ratio = jnp.exp(log_prob - part.log_prob)
+        parts |= {
+            "loss": total,
+            "kl": mean(kl_estimate(log_prob, part.log_prob)),
+            "clip_fraction": mean(jnp.abs(ratio - 1.0) > hyper.clip),
+            "ratio_error": jnp.max(jnp.abs(ratio - 1.0) * part.weight),
+        }
+        return total, parts
+
+    def take(learner: Learner, part: Rows, hyper: Hyper) -> tuple[Learner, jax.Array, dict[str, jax.Array]]:
+        (_, told), gradient = jax.value_and_grad(loss, has_aux=True)(learner.flat, part, hyper)
+        norm = jnp.sqrt(jnp.square(gradient).sum())
+        clipped = gradient * jnp.minimum(1.0, hyper.max_grad_norm / (norm + 1e-6))
+        direction, state = adam.update(clipped, learner.adam)
+        rate = hyper.learning_rate * learner.rate_factor
+        rate = rate * jnp.minimum(1.0, (learner.updates + 1) / jnp.maximum(hyper.warmup_updates, 1.0))
+        if value_only.any():
+            direction = direction * jnp.where(value_only, hyper.value_rate_factor, 1.0)
+        flat = learner.flat - rate * (direction + hyper.weight_decay * learner.flat)
+        told["gradient_norm"] = norm
+        return Learner(flat, state, learner.updates + 1, learner.rate_factor), gradient, told
+
+    def step(carry: Any, part: Rows, hyper: Hyper) -> Any:
+        learner, stopped, total = carry
+        if not shape.kl_stop:
+            learner, gradient, told = take(learner, part, hyper)
+            return (learner, stopped, total + gradient), told | {"made": jnp.ones(())}
+        moved, gradient, told = take(learner, part, hyper)
+        stopped = stopped | (told["kl"] > hyper.kl_limit)
+        learner = jax.tree.map(lambda new, old: jnp.where(stopped, old, new), moved, learner)
+        return (learner, stopped, total + jnp.where(stopped, 0.0, gradient)), told | {"made": 1.0 - stopped}
+
+    return step
+
+
+def _adapt_rate(learner: Learner, seen: dict[str, jax.Array], hyper: Hyper) -> Learner:
+    """The learning rate down by 1.5 above twice the KL aimed at, up by 1.5 below half of it."""
+    kl = seen["kl"].mean()
+    factor = jnp.where(kl > 2 * hyper.kl_limit, 1 / 1.5, jnp.where(kl < hyper.kl_limit / 2, 1.5, 1.0))
+    return learner._replace(rate_factor=jnp.clip(learner.rate_factor * factor, 1e-2, 1e2))
+
+
+def _summary(seen_EM: dict[str, jax.Array], mean_square_E: jax.Array, minibatch_rows: float) -> dict[str, jax.Array]:
+    """Means over the updates really made, and the gradient noise scale from the gradients that are there anyway."""
+    made = seen_EM["made"]
+    count = jnp.maximum(made.sum(), 1.0)
+    means = {
+        name: (value * made).sum() / count for name, value in seen_EM.items() if name not in ("made", "ratio_error")
+    }
+    parts = made.shape[1]
+    square = jnp.square(seen_EM["gradient_norm"]).mean(1)
+    # |G|^2 and its noise from one minibatch against the mean of all (McCandlish et al., 2018, appendix A.1).
+    signal = (parts * mean_square_E - square) / max(parts - 1, 1)
+    noise = (square - mean_square_E) * minibatch_rows * parts / max(parts - 1, 1)
+    means["updates"] = made.sum()
+    means["first_ratio_error"] = seen_EM["ratio_error"][0, 0]
+    if parts > 1:
+        means["gradient_noise_scale"] = jnp.maximum(noise.mean(), 0.0) / jnp.maximum(signal.mean(), 1e-12)
+    return means

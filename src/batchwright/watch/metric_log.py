@@ -1,0 +1,133 @@
+"""The record of a run: one line of metrics per iteration, one line per event, and the comparison of two records.
+
+Names of time-valued metrics end in `_seconds` or `_per_second`. All other values of two identical runs are the same to
+the last digit: floats are written so that reading them gives the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from batchwright.watch.json_lines import JsonLines, Lines, each_line, end_of_line_before, parse, read_lines
+
+_ITERATION = re.compile(rb'\{"iteration": (\d+)[,}]')
+NOT_LOGGED = "(not logged)"
+
+
+class MetricLog(JsonLines):
+    """`metrics.jsonl`: iterations count up from 0, one line each."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._last = self._last_iteration()
+
+    def record(self, values: Mapping[str, Any]) -> None:
+        """Appends the metrics of one iteration; `iteration` and `env_steps` are required and come first."""
+        iteration = int(values["iteration"])
+        if iteration <= self._last:
+            raise ValueError(f"iteration {iteration} after {self._last} in {self.path}: cut_after comes first")
+        self.append({"iteration": iteration, "env_steps": values["env_steps"]} | values)
+        self._last = iteration
+
+    def cut_after(self, iteration: int) -> int:
+        """Drops the lines of later iterations, which a resumed run makes again; returns how many.
+
+        As lines only go up, this is one change of the file's length: whole or not at all, also on a full disk.
+        """
+        offset = kept = dropped = 0
+        for line in each_line(self.path):
+            found = _iteration_of(line)
+            if dropped or (found is not None and found > iteration):
+                dropped += 1
+            else:
+                kept = offset + len(line)
+            offset += len(line)
+        os.ftruncate(self._handle, kept)
+        self.sync()
+        self._last = self._last_iteration()
+        return dropped
+
+    def _last_iteration(self) -> int:
+        """The iteration of the last line that has one; -1 where there is none."""
+        end = os.fstat(self._handle).st_size
+        while end > 0:
+            start = end_of_line_before(self._handle, end - 1)
+            found = _iteration_of(os.pread(self._handle, end - start, start))
+            if found is not None:
+                return found
+            end = start
+        return -1
+
+
+class EventLog(JsonLines):
+    """`events.jsonl`: warnings, advice, checkpoints, evaluations; each with the wall-clock time."""
+
+    def record(self, kind: str, iteration: int, message: str, **details: Any) -> None:
+        """Appends one event; `details` are further values of it."""
+        head = {"kind": kind, "iteration": int(iteration), "message": message}
+        self.append(head | details | {"unix_seconds": round(time.time(), 3)})
+
+
+def read_metrics(path: Path) -> Lines:
+    """The records of `metrics.jsonl`, a list; `unreadable` counts lines that are torn or lack `iteration`."""
+    return _keep_those_with(read_lines(path), "iteration")
+
+
+def read_events(path: Path) -> Lines:
+    """The events of `events.jsonl`, a list; `unreadable` counts lines that are torn or lack `kind`."""
+    return _keep_those_with(read_lines(path), "kind")
+
+
+def is_time_valued(name: str) -> bool:
+    """Whether a metric may differ between two runs that are otherwise the same."""
+    return name.endswith(("_seconds", "_per_second"))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where two records part: the first iteration, the first metric of it, and both values."""
+
+    iteration: int
+    metric: str
+    first: Any
+    second: Any
+
+    def __str__(self) -> str:
+        return f"iteration {self.iteration}, {self.metric}: {self.first!r} and {self.second!r}"
+
+
+def first_difference(
+    records_a: Sequence[Mapping[str, Any]], records_b: Sequence[Mapping[str, Any]]
+) -> Difference | None:
+    """The first value that differs in any digit, time-valued ones left out; None where the records are the same."""
+    for one, other in zip_longest(records_a, records_b):
+        if one is None or other is None:
+            iteration = (one or other or {})["iteration"]
+            values = [NOT_LOGGED if record is None else record["iteration"] for record in (one, other)]
+            return Difference(iteration, "iteration", *values)
+        for name in dict.fromkeys((*one, *other)):
+            first, second = one.get(name, NOT_LOGGED), other.get(name, NOT_LOGGED)
+            if repr(first) != repr(second) and not is_time_valued(name):  # repr tells 0.0 from -0.0, and NaN is NaN
+                return Difference(min(one["iteration"], other["iteration"]), name, first, second)
+    return None
+
+
+def _iteration_of(line: bytes) -> int | None:
+    found = _ITERATION.match(line)
+    if found:
+        return int(found[1])
+    value = (parse(line) or {}).get("iteration")
+    return value if isinstance(value, int) else None
+
+
+def _keep_those_with(lines: Lines, name: str) -> Lines:
+    kept = Lines(line for line in lines if name in line)
+    kept.unreadable = lines.unreadable + len(lines) - len(kept)
+    return kept

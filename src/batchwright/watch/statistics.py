@@ -1,0 +1,101 @@
+"""Statistics of episode returns: robust middles with intervals, and the moving figures of the progress line."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+MOVING_ITERATIONS = 10
+_CHUNK_NUMBERS = 2_000_000  # resampled at once, to bound memory
+
+Statistic = Callable[[np.ndarray], np.ndarray]
+"""From [..., E] returns to [...] values."""
+
+
+def summarise(returns: Iterable[float]) -> dict[str, Any]:
+    """Mean, median, IQR and IQM of episode returns, with 95% bootstrap intervals; plain values, ready for JSON.
+
+    One episode says nothing about the spread: its intervals are None. Returns that are not finite are left out of the
+    figures and counted under `nonfinite_episodes`.
+    """
+    everything = [float(value) for value in returns]
+    values = np.array([value for value in everything if np.isfinite(value)])
+    some = len(values) > 0
+    summary: dict[str, Any] = {
+        "episodes": len(everything),
+        "mean": float(values.mean()) if some else None,
+        "median": float(np.median(values)) if some else None,
+        "iqr": [float(value) for value in np.percentile(values, (25, 75))] if some else None,
+        "iqm": float(interquartile_mean(values)) if some else None,
+        "mean_interval": bootstrap_interval([values], _mean),
+        "iqm_interval": bootstrap_interval([values], interquartile_mean),
+        "returns": [value if np.isfinite(value) else None for value in everything],
+    }
+    if len(values) < len(everything):
+        summary["nonfinite_episodes"] = len(everything) - len(values)
+    return summary
+
+
+def interquartile_mean(values: np.ndarray) -> np.ndarray:
+    """The mean over the last axis without the lowest and highest quarter, each rounded down (Agarwal et al., 2021)."""
+    count = values.shape[-1]
+    cut = count // 4
+    return np.sort(values, axis=-1)[..., cut : count - cut].mean(axis=-1)
+
+
+def bootstrap_interval(groups: Sequence[np.ndarray], statistic: Statistic, seed: int = 0) -> list[float] | None:
+    """The 95% percentile bootstrap interval of a statistic of all groups together; None for fewer than two values.
+
+    Each group (a run, a task) is resampled within itself, so that all keep their weight. The draws are always the same.
+    """
+    filled = [np.asarray(group, dtype=np.float64) for group in groups if len(group)]
+    total = sum(len(group) for group in filled)
+    if total < 2:
+        return None
+    generator = np.random.default_rng(seed)
+    chunk = max(1, _CHUNK_NUMBERS // total)
+    found = []
+    for start in range(0, RESAMPLES, chunk):
+        rows = min(chunk, RESAMPLES - start)
+        drawn = [group[generator.integers(len(group), size=(rows, len(group)))] for group in filled]
+        found.append(statistic(np.concatenate(drawn, axis=1)))
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(np.concatenate(found), (tail, 100 - tail))
+    return [float(low), float(high)]
+
+
+class MovingStatistics:
+    """R, MA and Best of the progress line; iterations in which no episode ended leave MA and Best as they are."""
+
+    def __init__(self, iterations: int = MOVING_ITERATIONS) -> None:
+        self._window: deque[float] = deque(maxlen=iterations)
+        self.mean: float | None = None
+        """R: the mean return of the episodes that ended in this iteration; None where none did."""
+        self.best: float | None = None
+        """The highest R so far."""
+
+    @property
+    def moving(self) -> float | None:
+        """MA: the mean of R over the last iterations in which an episode ended; the first equals R."""
+        return sum(self._window) / len(self._window) if self._window else None
+
+    def add(self, mean_return: float | None) -> None:
+        """Takes in one iteration."""
+        self.mean = None if mean_return is None or not np.isfinite(mean_return) else float(mean_return)
+        if self.mean is not None:
+            self._window.append(self.mean)
+            self.best = self.mean if self.best is None else max(self.best, self.mean)
+
+    def replay(self, records: Iterable[Mapping[str, Any]], name: str) -> None:
+        """Takes in the iterations of a record, so that a resumed run goes on where it stood."""
+        for record in records:
+            self.add(record.get(name))
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    return values.mean(axis=-1)

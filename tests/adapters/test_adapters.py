@@ -1,0 +1,184 @@
+"""What other trainers are given: their own names, the plan's own numbers, and text that parses."""
+
+import math
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_batchwright import plan, refusal, run_line
+
+from batchwright.adapters import lerobot, rl_games, sb3
+from batchwright.core.errors import UserError
+
+
+def for_rl_games(**wishes):
+    return plan(trainer="rl_games", **wishes)
+
+
+def test_rl_games_gets_its_own_names() -> None:
+    config = rl_games.settings(for_rl_games(num_envs=1000, rollout_steps=24, epochs=8, total_steps=240_000))
+    assert config["num_actors"] == 1000
+    assert config["horizon_length"] == 24
+    assert config["minibatch_size"] == 6000
+    assert config["mini_epochs"] == 8
+    assert config["max_epochs"] == 10
+
+
+def test_rl_games_clips_gradients_only_when_told_to() -> None:
+    config = rl_games.settings(for_rl_games(max_grad_norm=1))
+    assert (config["grad_norm"], config["truncate_grads"]) == (1, True)
+
+
+def test_the_yaml_fragment_reads_back_as_the_settings() -> None:
+    found = for_rl_games(learning_rate=1e-5, gamma=0.999, entropy_start=1e-7, seq_length=4)
+    assert yaml.safe_load(rl_games.yaml_fragment(found)) == {"params": {"config": rl_games.settings(found)}}
+    assert isinstance(yaml.safe_load(rl_games.yaml_fragment(found))["params"]["config"]["learning_rate"], float)
+
+
+@settings(max_examples=60)
+@given(rate=st.floats(1e-12, 10.0), gamma=st.floats(0, 1), bonus=st.floats(0, 100))
+def test_floats_stay_floats_in_yaml(rate: float, gamma: float, bonus: float) -> None:
+    found = for_rl_games(learning_rate=rate, gamma=gamma, entropy_start=bonus)
+    config = yaml.safe_load(rl_games.yaml_fragment(found))["params"]["config"]
+    for name, value in (("learning_rate", rate), ("gamma", gamma), ("entropy_coef", bonus)):
+        assert isinstance(config[name], float)
+        assert math.isclose(config[name], value, rel_tol=1e-12)
+
+
+def test_hydra_overrides_put_the_number_of_environments_into_the_scene() -> None:
+    words = rl_games.overrides(for_rl_games(preset="isaac-2048"))
+    assert words[0] == "env.scene.num_envs=2048"
+    assert "agent.params.config.minibatch_size=8192" in words
+    assert not any("num_actors" in word for word in words)
+    assert not any(" " in word for word in words)
+
+
+def test_the_block_says_what_was_calculated() -> None:
+    block = rl_games.batch_block(for_rl_games(num_envs=16, rollout_steps=16, num_agents=2))
+    for line in ("batch_size = 512", "minibatch_size = 256 (auto-calculated)", "num_agents = 2", "mini_epochs = 10"):
+        assert line in block
+    stated = rl_games.batch_block(for_rl_games(num_envs=16, rollout_steps=16, minibatch_transitions=64))
+    assert "minibatch_size = 64\n" in stated
+
+
+def test_an_anneal_that_the_trainer_does_not_make_is_said() -> None:
+    assert rl_games.limits(for_rl_games(entropy_start=0.01)) == [
+        "rl_games keeps entropy_coef at 0.01; the plan anneals it to 0.0."
+    ]
+    assert sb3.limits(plan(algo="a2c"))
+    assert sb3.limits(plan()) == rl_games.limits(plan()) == []
+
+
+def test_the_text_for_stable_baselines_compiles_and_calls_with_the_plan() -> None:
+    calls = {}
+
+    class Model:
+        def __init__(self, policy, env, **arguments):
+            calls.update(arguments, policy=policy, env=env)
+
+        def learn(self, total_timesteps):
+            calls["total_timesteps"] = total_timesteps
+
+    text = sb3.text(plan(trainer="sb3", num_envs=4, rollout_steps=512))
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("from "))
+    exec(body, {"PPO": Model, "make_vec_env": lambda name, n_envs: (name, n_envs)})
+    assert calls["env"] == ("YourEnv-v0", 4)
+    assert (calls["n_steps"], calls["batch_size"], calls["n_epochs"]) == (512, 512, 10)
+    assert calls["total_timesteps"] == 1_000_000
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c", "sac", "dqn"])
+def test_every_algorithm_of_stable_baselines_gives_text_that_compiles(algo: str) -> None:
+    text = sb3.text(plan(algo=algo, trainer="sb3"))
+    compile(text, algo, "exec")
+    assert f"{algo.upper()}(" in text
+
+
+def test_replay_numbers_in_the_words_of_stable_baselines() -> None:
+    found = sb3.arguments(plan(algo="dqn", rollout_steps=4, updates_per_iteration=1, transitions_per_update=32))
+    kwargs = found["kwargs"]
+    assert (kwargs["train_freq"], kwargs["gradient_steps"], kwargs["batch_size"]) == (4, 1, 32)
+    assert kwargs["buffer_size"] == 200_000
+    assert kwargs["learning_starts"] == 10_000
+    assert sb3.arguments(plan(algo="dqn", max_grad_norm=7))["kwargs"]["max_grad_norm"] == 7
+
+
+def test_the_learning_rate_of_a2c_goes_with_adam() -> None:
+    assert sb3.arguments(plan(algo="a2c"))["kwargs"]["use_rms_prop"] is False
+
+
+def test_an_automatic_minibatch_leaves_stable_baselines_no_remainder() -> None:
+    for envs, steps in ((7, 300), (12, 250), (5, 1000)):
+        found = plan(trainer="sb3", num_envs=envs, rollout_steps=steps)
+        assert (envs * steps) % found["minibatch_transitions"] == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "plan --for sb3 --algo reinforce",
+        "plan --for sb3 --rollout-episodes 4",
+        "plan --for sb3 --algo sac --rrd",
+        "plan --for sb3 --algo sac --max-grad-norm 1",
+        "plan --for sb3 --num-agents 3",
+        "plan --for sb3 --seq-length 4",
+        "plan --for sb3 --algo a2c --epochs 3",
+        "plan --for sb3 --policy act",
+        "plan --for rl_games --algo a2c",
+        "plan --for rl_games --algo sac",
+        "plan --for rl_games --rollout-episodes 4",
+        "plan --for rl_games --policy act",
+        "plan --for lerobot",
+        "plan --for lerobot --algo sac",
+    ],
+)
+def test_what_a_trainer_cannot_do_is_refused(line: str) -> None:
+    assert "fix:" in refusal(line).err
+
+
+def test_lerobot_gets_one_word_per_argument() -> None:
+    found = plan(policy="act", cores=32, gpu_memory_gb=12, dataset="me/pick", total_updates=5000, learning_rate=1e-5)
+    words = lerobot.command(found)
+    assert words[:3] == ["accelerate", "launch", "--mixed_precision=bf16"]
+    for word in (
+        "--dataset.repo_id=me/pick",
+        "--policy.type=act",
+        "--batch_size=24",
+        "--num_workers=16",
+        "--steps=5000",
+        "--policy.optimizer_lr=1e-05",
+        "--policy.push_to_hub=false",
+    ):
+        assert word in words
+
+
+def test_full_precision_is_said_to_the_launcher() -> None:
+    assert "--mixed_precision=no" in lerobot.command(plan(policy="act", precision="fp32"))
+
+
+def test_what_lerobot_cannot_do_is_said() -> None:
+    limits = " ".join(lerobot.limits(plan(preset="lerobot-fallback", gpu_memory_gb=12)))
+    assert "does not accumulate" in limits
+    multi = " ".join(lerobot.limits(plan(preset="smolvla-multi", gpu_memory_gb=12, max_grad_norm=3)))
+    assert "several datasets" in multi
+    assert "gradient checkpointing" in multi
+    assert "clipping" in multi
+    assert "--steps=200000" in lerobot.command(plan(policy="act", accumulation=2))
+
+
+def test_a_name_from_the_user_never_reaches_the_shell_unquoted() -> None:
+    text = lerobot.text(plan(policy="act", dataset="x; rm -rf $(pwd)"))
+    assert "'--dataset.repo_id=x; rm -rf $(pwd)'" in text
+
+
+@pytest.mark.parametrize("trainer", ["rl_games", "sb3"])
+def test_json_has_the_words_of_the_trainer_beside_the_plan(trainer: str) -> None:
+    found = run_line(f"plan --for {trainer} --json").json
+    assert found["for"]["trainer"] == trainer
+    assert found["quantities"]["num_envs"]["value"] == 8
+
+
+def test_an_unknown_trainer_is_refused_in_python_too() -> None:
+    with pytest.raises(UserError, match="unknown trainer"):
+        plan(trainer="rlgames")

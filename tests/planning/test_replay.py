@@ -1,0 +1,218 @@
+"""Replay plans: subsequences, update ratios, and bytes by hand figures."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from run_batchwright import LAPTOP, plan
+
+from batchwright.core.errors import UserError
+from batchwright.core.machine import GIB
+from batchwright.planning.quantity import Plan
+
+
+def rrd(**wishes: object) -> Plan:
+    return plan(algo="sac", rrd=True, **wishes)
+
+
+@pytest.mark.parametrize(
+    ("timesteps", "length", "parts"), [(32, 32, 1), (64, 32, 2), (256, 64, 4), (100, 32, 3), (63, 32, 1)]
+)
+def test_subsequences_are_timesteps_over_their_length(timesteps: int, length: int, parts: int) -> None:
+    found = rrd(rrd_timesteps_per_update=timesteps, subsequence_timesteps=length)
+    assert found["subsequences_per_update"] == parts
+
+
+def test_less_than_one_subsequence_is_refused_with_the_fix() -> None:
+    with pytest.raises(UserError, match="16 timesteps per update cannot hold one subsequence of 32") as refused:
+        rrd(rrd_timesteps_per_update=16, subsequence_timesteps=32)
+    assert refused.value.fixes == ("--rrd-timesteps-per-update 32", "--subsequence-timesteps 16")
+
+
+def test_100_timesteps_of_32_leave_4_unused_and_that_is_said() -> None:
+    found = rrd(rrd_timesteps_per_update=100, subsequence_timesteps=32)
+    assert "4 timesteps are unused" in found.warnings[0]
+    assert "--rrd-timesteps-per-update 96" in found.warnings[0]
+    exact = rrd(rrd_timesteps_per_update=96, subsequence_timesteps=32)
+    assert not any("unused" in warning for warning in exact.warnings)
+
+
+def test_one_subsequence_is_called_noisy_and_four_are_not() -> None:
+    one = rrd(rrd_timesteps_per_update=32, subsequence_timesteps=32)
+    assert any("noisy" in warning and "--rrd-timesteps-per-update 128" in warning for warning in one.warnings)
+    assert sum("noisy" in warning for warning in plan(preset="libero").warnings) == 1
+    assert not any("noisy" in warning for warning in plan(preset="libero", rrd_timesteps_per_update=128).warnings)
+
+
+def test_numbers_of_return_decomposition_without_it_are_refused() -> None:
+    with pytest.raises(UserError, match="needs return decomposition") as refused:
+        plan(algo="sac", subsequence_timesteps=32)
+    assert refused.value.fixes == ("--rrd --subsequence-timesteps 32",)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
+def test_return_decomposition_without_replay_is_refused(algo: str) -> None:
+    with pytest.raises(UserError, match="replay buffer"):
+        plan(algo=algo, rrd=True)
+
+
+def test_updates_are_stated_per_environment_step_too() -> None:
+    found = plan(algo="dqn", num_envs=4, rollout_steps=25, updates_per_iteration=25, transitions_per_update=32)
+    assert found["updates_per_step"] == 0.25
+    assert found["reuse"] == 8  # 25 x 32 drawn for 100 collected
+
+
+# Bytes
+
+
+def test_bytes_of_vectors_by_hand() -> None:
+    found = rrd(
+        obs_shape="17",
+        action_size=6,
+        transitions_per_update=256,
+        rrd_timesteps_per_update=256,
+        subsequence_timesteps=64,
+        updates_per_iteration=100,
+        replay_transitions=1_000_000,
+    )
+    # 17 x 4 B observation, 6 x 4 B action, 4 B reward, 2 B ends; in a batch the next observation too.
+    assert found["transition_bytes"] == 68 + 24 + 6 == 98
+    assert found["batch_bytes"] == 256 * (98 + 68) == 42_496
+    assert found["rrd_batch_bytes"] == 42_496
+    assert found["traffic_bytes_per_iteration"] == 100 * 2 * 42_496
+    assert found["buffer_bytes"] == 98_000_000
+
+
+def test_a_batch_of_32_images_is_6_mib_as_uint8_without_next_observations() -> None:
+    found = plan(preset="libero", obs_shape="256,256,3", action_size=7)
+    image = 256 * 256 * 3
+    assert found["batch_bytes"] == 32 * (2 * image + 7 * 4 + 6)
+    assert "6.0 MiB without next observations" in found.quantities["batch_bytes"].reason
+    assert found["traffic_bytes_per_iteration"] == 64 * 2 * found["batch_bytes"]
+    assert "never held at once" in found.quantities["traffic_bytes_per_iteration"].reason
+
+
+def test_float32_images_are_four_times_as_large() -> None:
+    small, large = (plan(algo="dqn", obs_shape="84,84,4", obs_dtype=dtype) for dtype in ("uint8", "float32"))
+    assert small["transition_bytes"] - 10 == 84 * 84 * 4  # 4 B action, 4 B reward, 2 B ends
+    assert large["transition_bytes"] - 10 == 4 * 84 * 84 * 4
+
+
+def test_storing_next_observations_doubles_them_in_the_buffer_and_not_in_a_batch() -> None:
+    shared, apart = (plan(algo="sac", obs_shape="17", action_size=6, store_next_obs=on) for on in (False, True))
+    assert apart["transition_bytes"] == shared["transition_bytes"] + 68
+    assert apart["batch_bytes"] == shared["batch_bytes"]
+
+
+def test_a_buffer_larger_than_memory_is_refused_with_the_largest_that_fits() -> None:
+    wishes = {"algo": "sac", "obs_shape": "256,256,3", "obs_dtype": "uint8", "action_size": 7}
+    with pytest.raises(UserError, match="does not fit") as refused:
+        plan(**wishes, replay_transitions=1_000_000)
+    largest = int(refused.value.fixes[0].removeprefix("--replay-transitions "))
+    assert plan(**wishes, replay_transitions=largest)["buffer_bytes"] <= 0.9 * LAPTOP.ram_bytes
+    with pytest.raises(UserError, match="does not fit"):
+        plan(**wishes, replay_transitions=largest + 1)
+
+
+def test_a_buffer_that_nobody_asked_for_is_cut_to_what_fits_and_that_is_said() -> None:
+    found = plan(algo="dqn", obs_shape="256,256,3", ram_gb=1)
+    assert 0.89 * GIB < found["buffer_bytes"] <= 0.9 * GIB
+    assert any("cut to" in warning for warning in found.warnings)
+
+
+def test_a_transition_larger_than_memory_is_refused() -> None:
+    with pytest.raises(UserError, match="does not fit"):
+        plan(algo="sac", obs_shape="1000000,1000", ram_gb=1)
+
+
+def test_without_a_shape_memory_is_not_planned_and_that_is_said() -> None:
+    found = plan(algo="sac", store_next_obs=True)
+    assert "buffer_bytes" not in found.quantities
+    assert found["store_next_obs"] is True
+    assert "--obs-shape" in found.warnings[0]
+
+
+# The rest
+
+
+def test_nothing_stated_is_lost() -> None:
+    assert plan(algo="sac", max_grad_norm=3)["max_grad_norm"] == 3
+
+
+def test_warm_up_without_anything_after_it_is_refused_or_said() -> None:
+    with pytest.raises(UserError, match="leave nothing"):
+        plan(algo="sac", warmup_steps=100, total_steps=100)
+    assert plan(algo="sac", total_steps=1)["warmup_steps"] == 0
+    whole = plan(algo="sac", num_envs=100, total_steps=100, warmup_steps=50)
+    assert whole["total_updates"] == 0
+    assert any("no update is made" in warning for warning in whole.warnings)
+
+
+def test_a_buffer_smaller_than_one_draw_is_said() -> None:
+    assert any("buffer-holds-a-batch" in w for w in plan(algo="sac", replay_transitions=10).warnings)
+
+
+@pytest.mark.parametrize(("algo", "kind"), [("sac", "discrete"), ("dqn", "continuous")])
+def test_the_wrong_kind_of_actions_is_refused(algo: str, kind: str) -> None:
+    with pytest.raises(UserError, match=f"{algo} is for"):
+        plan(algo=algo, action_kind=kind)
+
+
+def test_holding_reuse_keeps_the_draws_per_transition() -> None:
+    before = plan(preset="mujoco")
+    after = plan(preset="mujoco", num_envs=8, hold="reuse")
+    assert after["reuse"] == before["reuse"]
+    assert after["updates_per_iteration"] == 8 * before["updates_per_iteration"]
+
+
+def test_holding_transitions_per_update_keeps_them_and_stating_them_is_refused() -> None:
+    assert plan(preset="libero", num_envs=8, hold="transitions-per-update")["transitions_per_update"] == 32
+    with pytest.raises(UserError, match="--hold"):
+        plan(preset="libero", transitions_per_update=64, hold="transitions-per-update")
+    with pytest.raises(UserError, match="--hold"):
+        plan(algo="sac", total_steps=64, hold="total-steps")
+
+
+@given(
+    num_envs=st.integers(1, 10**6),
+    rollout_steps=st.integers(1, 10**5),
+    updates=st.integers(1, 10**6),
+    drawn=st.integers(1, 10**6),
+    length=st.integers(1, 10**4),
+    more=st.integers(0, 10**6),
+    total_steps=st.integers(1, 10**12),
+    side=st.integers(1, 300),
+    dtype=st.sampled_from(["uint8", "float16", "float32"]),
+    algo=st.sampled_from(["sac", "dqn"]),
+)
+def test_any_positive_integers_make_a_valid_replay_plan(
+    num_envs: int,
+    rollout_steps: int,
+    updates: int,
+    drawn: int,
+    length: int,
+    more: int,
+    total_steps: int,
+    side: int,
+    dtype: str,
+    algo: str,
+) -> None:
+    found = plan(
+        algo=algo,
+        rrd=True,
+        num_envs=num_envs,
+        rollout_steps=rollout_steps,
+        updates_per_iteration=updates,
+        transitions_per_update=drawn,
+        subsequence_timesteps=length,
+        rrd_timesteps_per_update=length + more,
+        total_steps=total_steps,
+        obs_shape=(side, side),
+        obs_dtype=dtype,
+    )
+    steps = num_envs * rollout_steps
+    assert found["subsequences_per_update"] * length <= length + more < (found["subsequences_per_update"] + 1) * length
+    assert total_steps <= found["actual_steps"] < total_steps + steps
+    assert found["warmup_steps"] < total_steps
+    assert 0 <= found["total_updates"] <= found["iterations"] * updates
+    assert found["buffer_bytes"] == found["replay_transitions"] * found["transition_bytes"] <= 0.9 * LAPTOP.ram_bytes
+    assert found["replay_transitions"] >= 1

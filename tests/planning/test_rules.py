@@ -1,0 +1,67 @@
+"""The rules of thumb, one by one: each is a check with its own message and source, never a law."""
+
+import pytest
+from run_batchwright import LAPTOP, plan
+
+from batchwright.core.machine import GIB, Gpu, Machine
+
+# (check, wishes that break it, a figure its message must have, wishes that keep it)
+RULES = [
+    ("minibatch-size", {"minibatch_transitions": 16}, "32-256", {"minibatch_transitions": 64}),
+    ("minibatch-size", {"minibatch_transitions": 1024}, "32-256", {"minibatch_transitions": 256}),
+    ("minibatches-per-epoch", {"minibatches": 2}, "--minibatches 4", {"minibatches": 4}),
+    ("minibatches-per-epoch", {"minibatches": 64}, "--minibatches 32", {"minibatches": 32}),
+    ("minibatch-for-actions", {"action_size": 60}, "10 x 60 = 600", {"action_size": 51}),
+    ("several-envs", {"num_envs": 1, "rollout_steps": 2048}, "1 environment", {"num_envs": 2, "rollout_steps": 1024}),
+    ("reinforce-rollout", {"algo": "reinforce", "num_envs": 3}, "768 transitions", {"algo": "reinforce", "num_envs": 4}),
+    ("starting-rollout", {"action_kind": "discrete", "num_envs": 4}, "2k-8k", {"action_kind": "discrete"}),
+    ("starting-rollout", {"action_kind": "discrete", "num_envs": 64}, "2k-8k", {"action_kind": "discrete"}),
+    (
+        "starting-rollout",
+        {"algo": "reinforce", "action_kind": "continuous"},
+        "5k-20k",
+        {"algo": "reinforce", "action_kind": "continuous", "num_envs": 64},
+    ),
+    ("continuous-rollout", {"action_kind": "continuous", "num_envs": 4}, "2k-10k", {"action_kind": "continuous"}),
+    ("episodes-per-rollout", {"rollout_episodes": 15}, "16-64", {"rollout_episodes": 16}),
+    ("episodes-per-rollout", {"rollout_episodes": 65}, "16-64", {"rollout_episodes": 64}),
+    ("a2c-one-update", {"algo": "a2c", "epochs": 2}, "--algo ppo", {"algo": "a2c"}),
+]
+
+
+@pytest.mark.parametrize(("name", "breaks", "figure", "keeps"), RULES)
+def test_a_rule_warns_where_it_is_broken_and_is_silent_where_it_is_kept(
+    name: str, breaks: dict[str, object], figure: str, keeps: dict[str, object]
+) -> None:
+    broken = {check.name: check for check in plan(**breaks).checks}
+    kept = {check.name: check for check in plan(**keeps).checks}
+    assert not broken[name].ok
+    assert figure in broken[name].message
+    assert any(f"[{name}; {broken[name].source}]" in warning for warning in plan(**breaks).warnings)
+    assert kept[name].ok
+    assert not any(f"[{name};" in warning for warning in plan(**keeps).warnings)
+
+
+def test_every_rule_of_an_on_policy_plan_is_tried_here() -> None:
+    seen = {check.name for _, breaks, _, keeps in RULES for w in (breaks, keeps) for check in plan(**w).checks}
+    assert seen == {name for name, *_ in RULES}
+
+
+def test_a_rule_never_refuses() -> None:
+    for _, breaks, _, _ in RULES:
+        assert plan(**breaks)["iterations"] >= 1
+
+
+def test_the_advice_on_minibatches_uses_the_flag_that_the_user_used() -> None:
+    by_size = [w for w in plan(minibatch_transitions=1024).warnings if "per epoch" in w]
+    assert "--minibatch-transitions 512" in by_size[0]
+
+
+def test_large_minibatches_are_fine_on_a_gpu() -> None:
+    machine = Machine(8, 32 * GIB, 0, (Gpu("RTX", 12 * GIB),))
+    assert not any("32-256" in warning for warning in plan(minibatch_transitions=1024, machine=machine).warnings)
+    assert any("32-256" in warning for warning in plan(minibatch_transitions=1024, machine=LAPTOP).warnings)
+
+
+def test_the_numbers_of_a_preset_are_not_judged_again() -> None:
+    assert plan(preset="debug").warnings == ()
