@@ -6,6 +6,9 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("ci", derandomize=True, deadline=None, database=None, max_examples=150)
 settings.register_profile(
-    "search", deadline=None, max_examples=3000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    "search",
+    deadline=None,
+    max_examples=3000,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

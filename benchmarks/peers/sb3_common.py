@@ -41,7 +41,7 @@ def make_vec_env_for(settings: Settings) -> VecEnv:
     if settings.feed == "envpool":
         from peers.envpool_vec_env import EnvPoolVecEnv
 
-        return EnvPoolVecEnv(settings.env, settings.num_envs, settings.threads)
+        return EnvPoolVecEnv(settings.env, settings.num_envs, settings.env_threads)
     return make_vec_env(settings.env, n_envs=settings.num_envs, seed=0, vec_env_cls=DummyVecEnv)
 
 

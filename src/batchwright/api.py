@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchwright.config.load import Resolved, resolve
-from batchwright.config.schema import DATASET, REPLAY, TRAINERS
-from batchwright.core.errors import unknown
+from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS, REPLAY, TRAINERS
+from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.planning.make import make_plan
 from batchwright.planning.quantity import Plan, TaskFacts
 
 if TYPE_CHECKING:
     from batchwright.envs.catalog import TaskSpec
+    from batchwright.nets.policy import NetworkMaker
+    from batchwright.training.launch import Result
 
 
 def plan(
@@ -73,3 +78,109 @@ def task_facts(spec: TaskSpec) -> TaskFacts:
         obs_dtype=dtype,
         episode_steps=spec.max_episode_steps,
     )
+
+
+def train(
+    env: str,
+    *,
+    preset: str | None = None,
+    config: str | Path | None = None,
+    run_dir: str | Path | None = None,
+    quiet: bool = False,
+    writers: tuple[str, ...] = (),
+    network: NetworkMaker | None = None,
+    **wishes: Any,
+) -> Result:
+    """Plans and trains; returns where the run lies and its final evaluation.
+
+    `wishes` are the flags of `batchwright train` with underscores; `network` is a function (inputs, raw outputs, values)
+    -> `batchwright.Network` that replaces the built-in network.
+    """
+    from batchwright.training.launch import Voices, continue_run
+
+    run = prepare(env, preset=preset, config=config, run_dir=run_dir, quiet=quiet, network=network, **wishes)
+    return continue_run(run, Voices(quiet=quiet, writers=writers), network)
+
+
+def prepare(
+    env: str,
+    *,
+    preset: str | None = None,
+    config: str | Path | None = None,
+    run_dir: str | Path | None = None,
+    quiet: bool = False,
+    network: NetworkMaker | None = None,
+    **wishes: Any,
+) -> Path:
+    """A run directory with its plan, nothing trained yet: `resume` trains it."""
+    one_thread_for_small_programs()
+    from batchwright.training.launch import create_run
+
+    resolved, made = plan_to_train(
+        env, preset, config, None if quiet else print, own_network=network is not None, **wishes
+    )
+    return create_run(resolved, made, run_dir).path
+
+
+def plan_to_train(
+    env: str,
+    preset: str | None,
+    config: str | Path | None,
+    say: Callable[[str], None] | None,
+    own_network: bool = False,
+    **wishes: Any,
+) -> tuple[Resolved, Plan]:
+    """The plan of a run on this machine: engine and number of environments measured where they are not stated."""
+    from batchwright.envs.catalog import describe
+    from batchwright.training.build import OWN_NETWORK
+    from batchwright.training.choose import choose_engine, with_choice
+
+    flags = {"env": env, **{name: value for name, value in wishes.items() if value is not None}}
+    preset = preset or tuned_preset(env, flags, config)
+    resolved = resolve(flags, preset, config)
+    if resolved.config.regime != ON_POLICY:
+        raise UserError(
+            f"{resolved.config.algo} can be planned, not trained yet; trained are {', '.join(ON_POLICY_ALGOS)}.",
+            ["--algo ppo"],
+        )
+    facts, machine = task_facts(describe(env)), probe_machine()
+    first = make_plan(resolved, machine, facts)
+    measured: dict[str, str] = {}
+    if resolved.config.running.engine in (None, "auto") and not first.get("rollout_episodes"):
+        free = resolved.origin("num_envs") is None and resolved.origin("rollout_steps") is None
+        choice = choose_engine(env, first["num_envs"], free, say or (lambda text: None))
+        resolved, measured = with_choice(resolved, choice, flags, preset, config)
+    made = make_plan(resolved, machine, facts, measured=measured)
+    if own_network:
+        own = replace(made.quantities["hidden"], value=OWN_NETWORK, reason="brought by the caller")
+        made = replace(made, quantities={**made.quantities, "hidden": own})
+    return resolved, made
+
+
+def tuned_preset(env: str, flags: dict[str, Any], config: str | Path | None) -> str | None:
+    """The preset that was tuned for an environment, where the user stated neither a preset nor another algorithm."""
+    from batchwright.config.presets import preset_names
+
+    if config is not None:
+        return None
+    algo = flags.get("algo", "ppo")
+    name = f"{algo}-{env.lower().rsplit('-v', 1)[0]}"
+    return name if name in preset_names() else None
+
+
+def resume(
+    run: str | Path, *, quiet: bool = False, writers: tuple[str, ...] = (), network: NetworkMaker | None = None
+) -> Result:
+    """Goes on with a run from its last good checkpoint; equal, bit for bit, to never having stopped."""
+    one_thread_for_small_programs()
+    from batchwright.training.launch import Voices, continue_run
+
+    return continue_run(run, Voices(quiet=quiet, writers=writers), network)
+
+
+def one_thread_for_small_programs() -> None:
+    """XLA's threads cost more than they bring on the small programs of policy training (docs/log.md).
+
+    To be called before JAX starts; a value that the user set stays.
+    """
+    os.environ.setdefault("NPROC", "1")

@@ -6,10 +6,10 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_batchwright import plan, refusal, run_line
 
 from batchwright.adapters import lerobot, rl_games, sb3
 from batchwright.core.errors import UserError
+from run_batchwright import plan, refusal, run_line
 
 
 def for_rl_games(**wishes):

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from run_batchwright import plan, run
 
 from batchwright.adapters import lerobot, rl_games, sb3
+from run_batchwright import plan, run
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -66,6 +66,6 @@ def test_the_flags_of_every_command() -> None:
     commands = re.findall(r"^  (\w[\w-]*) ", run("--help").out, re.MULTILINE)
     lines = []
     for command in commands:
-        flags = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", run(command, "--help").out)))
+        flags = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", run(command, "--help").out)))
         lines += [f"{command} {flag}" for flag in flags]
     compare("flags.txt", "\n".join(lines))

@@ -4,11 +4,11 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from run_batchwright import plan, refusal
 
 from batchwright.config.load import LARGEST_FILE_BYTES, resolve
 from batchwright.config.schema import FIELDS, SECTIONS
 from batchwright.core.errors import UserError
+from run_batchwright import plan, refusal
 
 
 @pytest.fixture
@@ -144,7 +144,10 @@ def test_an_empty_file_wishes_nothing(write) -> None:
         ("num_env: 3", "mine.yaml:1: unknown key 'num_env'. Did you mean num_envs"),
         ("epochs: 1\nminibatchs: 3", "mine.yaml:2: unknown key 'minibatchs'. Did you mean minibatches"),
         ("trainer:\n  rolout_batch_size: 3", "mine.yaml:2: unknown key"),
-        ("epochs: 1\nupdate_epochs: 2", "mine.yaml:2: update_epochs states epochs again, already stated at mine.yaml:1"),
+        (
+            "epochs: 1\nupdate_epochs: 2",
+            "mine.yaml:2: update_epochs states epochs again, already stated at mine.yaml:1",
+        ),
         ("epochs: 1\nepochs: 2", "states epochs again"),
         ("preset: fast\npreset: debug", "mine.yaml:2: a second preset"),
         ("- 1\n- 2", "mine.yaml:1: settings are a mapping"),
@@ -188,7 +191,8 @@ def test_an_empty_file_wishes_nothing(write) -> None:
         ("--- 1\n--- 2", "not YAML"),
         ("? [a, b]\n: 1", "a key must be a plain word"),
         ("<<: {num_envs: 1}", "unknown section '<<'"),
-        ("[" * 30_000, "not readable as YAML"),
+        ("[" * 30_000, "nested too deeply"),
+        ("task:\n" + "".join(" " * n + "a:\n" for n in range(1, 200)), "nested too deeply"),
         ("\x07", "not YAML"),
         ("preset: nobody", "unknown preset 'nobody'"),
         ("preset: [fast]", "unknown preset"),
@@ -215,7 +219,7 @@ def test_anchors_of_plain_values_work(write) -> None:
     [
         (lambda folder: folder / "nobody.yaml", "No such file"),
         (lambda folder: folder, "Is a directory"),
-        (lambda folder: Path("/dev/zero"), "larger than 64 KiB"),
+        (lambda folder: Path("/dev/zero"), "larger than 32 KiB"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, make, said: str) -> None:
@@ -227,7 +231,7 @@ def test_a_file_that_is_no_text_or_too_long_is_told(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     refusal(f"plan --config {file}")
     file.write_text("#" * (LARGEST_FILE_BYTES + 1))
-    assert "64 KiB" in refusal(f"plan --config {file}").err
+    assert "32 KiB" in refusal(f"plan --config {file}").err
 
 
 def test_python_callers_get_the_same_rules() -> None:

@@ -1,10 +1,10 @@
 """The presets hold the figures of their sources, and each makes a plan."""
 
 import pytest
-from run_batchwright import plan, run_line
 
 from batchwright.config.presets import preset_names, read_preset
 from batchwright.config.schema import FIELDS
+from run_batchwright import plan, run_line
 
 EPISODES = {  # episodes per rollout, epochs, minibatch, total episodes
     "fast": (5, 2, 32, 100),
@@ -83,7 +83,8 @@ def test_the_three_recommendations_obey_the_formula_of_their_source(name: str) -
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("act-single", "20 workers"), ("lerobot-fallback", "12 workers"), ("lerobot-fallback", "by half")]
+    ("name", "words"),
+    [("act-single", "20 workers"), ("lerobot-fallback", "12 workers"), ("lerobot-fallback", "by half")],
 )
 def test_a_correction_is_said_in_the_plan_and_in_the_preset(name: str, words: str) -> None:
     assert any(words in warning for warning in plan(preset=name, cores=32, gpu_memory_gb=12).warnings)

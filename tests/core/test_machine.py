@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from run_batchwright import LAPTOP
 
 from batchwright.core.machine import GIB, probe_machine, usable_cores, usable_ram_bytes, with_overrides
+from run_batchwright import LAPTOP
 
 HERE = len(os.sched_getaffinity(0))
 UNLIMITED_V1 = "9223372036854771712"

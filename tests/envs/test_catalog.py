@@ -53,6 +53,10 @@ def test_the_catalog_imports_no_engine() -> None:
     assert _modules_after("import batchwright.envs.catalog") == set()
 
 
+def test_a_worker_process_does_not_import_jax() -> None:
+    assert _modules_after("import batchwright.envs.engines.gymnasium_async") == set()
+
+
 def test_describing_a_gymnasium_environment_does_not_import_envpool_or_jax() -> None:
     code = "from batchwright.envs.catalog import describe; describe('CartPole-v1'); describe('FrozenLake-v1')"
     assert _modules_after(code) == {"gymnasium"}

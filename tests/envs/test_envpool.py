@@ -89,6 +89,24 @@ def test_chosen_info_comes_back(make: Make) -> None:
         make("CartPole-v1", 2, "envpool", info_keys=("nothing",)).start(0)
 
 
+def test_a_jitted_function_follows_the_engine_to_its_next_pool(make: Make) -> None:
+    """The address of a pool is compiled in: without a new compilation the second run would use freed memory."""
+    made = make("CartPole-v1", 2, "envpool")
+    step = jax.jit(lambda state: made.step(state, jnp.ones(2, jnp.int32)))
+    runs = []
+    for _ in range(2):
+        state, _ = made.start(5)
+        observations = []
+        for _ in range(4):
+            state, given = step(state)
+            observations.append(np.asarray(given.obs))
+        runs.append(observations)
+    assert np.array_equal(*runs) and step._cache_size() == 2
+    made.start(5)
+    with pytest.raises(RuntimeError, match="later start"):
+        made.step(state, jnp.ones(2, jnp.int32))
+
+
 def test_cheap_environments_get_one_thread_and_physics_the_cores() -> None:
     assert default_threads("CartPole-v1", 64) == 1
     assert default_threads("HalfCheetah-v5", 1) == 1

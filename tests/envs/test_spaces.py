@@ -60,6 +60,12 @@ def test_a_hybrid_action_is_not_discrete() -> None:
     assert spaces.is_discrete(spaces.TupleSpace((spaces.Discrete(3), spaces.MultiBinary(2))))
 
 
+def test_bounds_at_the_largest_float_are_none() -> None:
+    largest = np.finfo(np.float32).max
+    spec = spaces.from_gymnasium(gymnasium.spaces.Box(-largest, np.array([largest, 2.0], np.float32)))
+    assert spec == spaces.box(-np.inf, np.array([np.inf, 2.0]), (2,))
+
+
 def test_boxes_are_equal_when_their_bounds_are() -> None:
     assert spaces.box(-1, 1, (3,)) == spaces.box(-np.ones(3), np.ones(3))
     assert spaces.box(-1, 1, (3,)) != spaces.box(-1, 2, (3,))

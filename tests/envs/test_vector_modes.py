@@ -66,6 +66,13 @@ def test_a_truncation_alone_stays_one(make: Make, mode: str) -> None:
     assert run.truncated.any() and not run.terminated.any()
 
 
+def test_raising_in_step_is_said_with_the_environments_words(make: Make) -> None:
+    made = make("Counter-next_step-v0", 1, "gymnasium-vector")
+    made.start(0)
+    with pytest.raises(UserError, match=r"raised in step: AssertionError: .*99.* is not in"):
+        made.step(np.array([94], np.int32))
+
+
 def test_an_undeclared_mode_is_refused(make: Make) -> None:
     with pytest.raises(UserError, match=r"autoreset_mode 'None'.*NextStep") as refused:
         make("Counter-undeclared-v0", 2, "gymnasium-vector")

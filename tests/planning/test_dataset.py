@@ -5,11 +5,11 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_batchwright import plan
 
 from batchwright.core.errors import UserError
 from batchwright.core.machine import GIB
 from batchwright.planning.quantity import Plan
+from run_batchwright import plan
 
 
 def act(**wishes: object) -> Plan:
@@ -20,9 +20,7 @@ def act(**wishes: object) -> Plan:
     ("cores", "samples", "workers"),
     [(32, 24, 16), (32, 4, 8), (32, 1, 2), (8, 24, 4), (128, 64, 16), (3, 24, 1), (2, 24, 1), (1, 24, 0)],
 )
-def test_workers_are_the_least_of_half_the_cores_twice_the_batch_and_16(
-    cores: int, samples: int, workers: int
-) -> None:
+def test_workers_are_the_least_of_half_the_cores_twice_the_batch_and_16(cores: int, samples: int, workers: int) -> None:
     assert act(cores=cores, samples_per_step=samples)["workers"] == workers
 
 

@@ -5,10 +5,10 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_batchwright import plan
 
 from batchwright.core.errors import UserError
 from batchwright.planning.quantity import Plan
+from run_batchwright import plan
 
 
 def rl_games(**wishes: object) -> Plan:

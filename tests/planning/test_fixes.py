@@ -4,6 +4,7 @@ import random
 import shlex
 
 import pytest
+
 from run_batchwright import Answer, refusal, run_line
 
 
@@ -60,7 +61,7 @@ def test_a_pasted_fix_works(line: str, choice: int) -> None:
 
 def test_pasted_fixes_lead_out_of_any_contradiction_of_minibatches() -> None:
     rng, refused = random.Random(7), 0
-    for _ in range(250):
+    for _ in range(150):
         words = {
             "num-envs": rng.choice([1, 2, 3, 7, 10, 64, 1000]),
             "rollout-steps": rng.randint(1, 60),
@@ -73,7 +74,7 @@ def test_pasted_fixes_lead_out_of_any_contradiction_of_minibatches() -> None:
         line += rng.choice(["", " --for rl_games"])
         refused += run_line(line).code == 2
         follow_fixes(line, rng)
-    assert refused > 150  # the draw does reach contradictions
+    assert refused > 90  # the draw does reach contradictions
 
 
 def test_both_rivals_are_named_and_each_alone_is_a_fix() -> None:

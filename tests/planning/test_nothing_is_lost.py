@@ -1,11 +1,11 @@
 """Whatever is stated is in the plan, decides it, or is refused: nothing is lost in silence."""
 
 import pytest
-from run_batchwright import plan
 
 from batchwright.config.schema import DATASET, FIELDS, ON_POLICY, REPLAY
 from batchwright.config.values import kind_of
 from batchwright.core.errors import UserError
+from run_batchwright import plan
 
 REGIME = {ON_POLICY: {}, REPLAY: {"algo": "sac", "rrd": True}, DATASET: {"policy": "act"}}
 SAMPLES = {int: 16, float: 0.25, bool: True, str: "x", tuple: (16, 16)}
@@ -24,7 +24,7 @@ def test_a_stated_number_has_its_row_with_its_place_or_is_refused(regime: str, n
         flag = "--" + name.replace("_", "-")
         assert flag in refused.message or flag in " ".join(refused.fixes)
         return
-    assert regime in FIELDS[name].metadata["regimes"]
+    assert found.regime in FIELDS[name].metadata["regimes"]
     assert found.quantities[name].source == "pinned"
     assert found.quantities[name].origin == "--" + name.replace("_", "-")
     assert f"pinned --{name.replace('_', '-')}" in found.explain()

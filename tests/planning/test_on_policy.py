@@ -1,10 +1,10 @@
 """On-policy plans: episodes, held invariants, totals, discounts, what changing one number does."""
 
 import pytest
-from run_batchwright import plan
 
 from batchwright.core.errors import UserError
 from batchwright.planning.quantity import TaskFacts
+from run_batchwright import plan
 
 
 def test_every_number_has_a_unit_or_is_a_ratio_and_always_a_reason_and_a_source() -> None:

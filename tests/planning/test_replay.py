@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_batchwright import LAPTOP, plan
 
 from batchwright.core.errors import UserError
 from batchwright.core.machine import GIB
 from batchwright.planning.quantity import Plan
+from run_batchwright import LAPTOP, plan
 
 
 def rrd(**wishes: object) -> Plan:

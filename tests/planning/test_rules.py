@@ -1,9 +1,9 @@
 """The rules of thumb, one by one: each is a check with its own message and source, never a law."""
 
 import pytest
-from run_batchwright import LAPTOP, plan
 
 from batchwright.core.machine import GIB, Gpu, Machine
+from run_batchwright import LAPTOP, plan
 
 # (check, wishes that break it, a figure its message must have, wishes that keep it)
 RULES = [
@@ -13,7 +13,12 @@ RULES = [
     ("minibatches-per-epoch", {"minibatches": 64}, "--minibatches 32", {"minibatches": 32}),
     ("minibatch-for-actions", {"action_size": 60}, "10 x 60 = 600", {"action_size": 51}),
     ("several-envs", {"num_envs": 1, "rollout_steps": 2048}, "1 environment", {"num_envs": 2, "rollout_steps": 1024}),
-    ("reinforce-rollout", {"algo": "reinforce", "num_envs": 3}, "768 transitions", {"algo": "reinforce", "num_envs": 4}),
+    (
+        "reinforce-rollout",
+        {"algo": "reinforce", "num_envs": 3},
+        "768 transitions",
+        {"algo": "reinforce", "num_envs": 4},
+    ),
     ("starting-rollout", {"action_kind": "discrete", "num_envs": 4}, "2k-8k", {"action_kind": "discrete"}),
     ("starting-rollout", {"action_kind": "discrete", "num_envs": 64}, "2k-8k", {"action_kind": "discrete"}),
     (

@@ -5,11 +5,11 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from run_batchwright import plan
 
 from batchwright.core.errors import UserError
 from batchwright.planning.quantity import Plan
 from batchwright.planning.split import Split, auto_minibatch, divisors_of_product, largest_divisor, near_equal_split
+from run_batchwright import plan
 
 ENVS, STEPS = st.integers(1, 10**6), st.integers(1, 10**5)
 
@@ -115,9 +115,7 @@ def test_sequences_are_never_cut(num_envs: int, sequences: int, seq_length: int,
 def test_rollouts_of_episodes_are_whole_at_full_length(
     episodes: int, length: int, num_envs: int, minibatch: int | None
 ) -> None:
-    found = plan(
-        rollout_episodes=episodes, episode_steps=length, num_envs=num_envs, minibatch_transitions=minibatch
-    )
+    found = plan(rollout_episodes=episodes, episode_steps=length, num_envs=num_envs, minibatch_transitions=minibatch)
     assert_whole(found, episodes * length, 1)
     assert found["iterations"] == -(-found["total_episodes"] // episodes)
 

@@ -21,7 +21,9 @@ HostCollect = Callable[[jax.Array, ObsStats, Position, jax.Array], tuple[Positio
 
 def host_position(obs: Any, num_envs: int) -> Position:
     """The position after a reset of all environments; a host engine keeps its own state."""
-    return Position(None, _copy(obs), np.zeros(num_envs, bool), np.zeros(num_envs, np.float32), np.zeros(num_envs, np.int32))
+    return Position(
+        None, _copy(obs), np.zeros(num_envs, bool), np.zeros(num_envs, np.float32), np.zeros(num_envs, np.int32)
+    )
 
 
 def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) -> HostCollect:
@@ -70,7 +72,9 @@ class _Rows:
         self.terminated, self.truncated, self.valid = (np.empty(lead, bool) for _ in range(3))
         self.lengths = np.empty(lead, np.int32)
 
-    def write(self, t: int, obs: Any, action: Any, reward: Any, took: Any, valid: Any, returns: Any, lengths: Any) -> None:
+    def write(
+        self, t: int, obs: Any, action: Any, reward: Any, took: Any, valid: Any, returns: Any, lengths: Any
+    ) -> None:
         _put(self.obs, t, obs)
         if self.final is not None:
             _put(self.final, t, took.final_obs)

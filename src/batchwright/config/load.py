@@ -14,7 +14,8 @@ from batchwright.config.values import check
 from batchwright.core.errors import UserError, did_you_mean
 
 # A file of wishes is a page; anything larger is another kind of file given by mistake.
-LARGEST_FILE_BYTES = 65_536
+LARGEST_FILE_BYTES = 32_768
+DEEPEST_NESTING = 8
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Resolved:
     preset: str | None = None
     notes: tuple[str, ...] = ()
     before_flags: Config = field(default_factory=Config)
+    before_origins: Mapping[str, Origin] = field(default_factory=dict)
 
     def origin(self, name: str) -> Origin | None:
         return self.origins.get(name)
@@ -61,7 +63,7 @@ def resolve(
     """Defaults < preset < file < flags; a file may name its preset itself."""
     flags = {name: value for name, value in (flags or {}).items() if value is not None}
     entries = _read_entries(Path(config_file)) if config_file is not None else []
-    file_preset = next((str(e.value) for e in entries if e.key.lower() == "preset"), None)
+    file_preset = _named_preset(entries, Path(config_file or ""))
     replaced = preset is not None and file_preset not in (None, preset)
     preset = file_preset if preset is None else preset
     regime = _guess_regime(flags, entries, preset)
@@ -69,19 +71,37 @@ def resolve(
     layers = []
     if preset is not None:
         layers.append(_from_preset(preset))
-    layers.append(_from_file(entries, Path(config_file or ""), regime))
+    elsewhere = frozenset(flags) | frozenset(read_preset(preset).values if preset else ())
+    layers.append(_imply(_from_file(entries, Path(config_file or ""), regime), regime, elsewhere))
     layers.append(_from_flags(flags))
 
     merged: dict[str, Layered] = {}
     notes = [f"preset {file_preset} of the file is replaced by --preset {preset}"] if replaced else []
     notes += read_preset(preset).corrections if preset else ()
-    before_flags = Config()
+    before: dict[str, Layered] = {}
     for layer in layers:
-        before_flags = _build(merged)
+        before = dict(merged)
         notes += _drop_silenced(merged, layer)
         merged |= layer
     origins = {name: origin for name, (_, origin) in merged.items()}
-    return Resolved(_build(merged), origins, preset, tuple(notes), before_flags)
+    before_origins = {name: origin for name, (_, origin) in before.items()}
+    return Resolved(_build(merged), origins, preset, tuple(notes), _build(before), before_origins)
+
+
+def _named_preset(entries: list[_Entry], path: Path) -> str | None:
+    """The preset that a file names; one that does not exist is told with its line."""
+    found = [entry for entry in entries if entry.key.lower() == "preset"]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise UserError(
+            f"{path.name}:{found[1].line}: a second preset, after line {found[0].line}.",
+            ["remove one of the two lines"],
+        )
+    try:
+        return read_preset(str(found[0].value)).name
+    except UserError as error:
+        raise UserError(f"{path.name}:{found[0].line}: {error.message}", error.fixes) from None
 
 
 # Two ways to state one thing: stating the first on a later layer silences what an earlier layer said of the others.
@@ -143,11 +163,6 @@ def _guess_regime(flags: Mapping[str, Any], entries: list[_Entry], preset: str |
 def _from_file(entries: list[_Entry], path: Path, regime: str) -> dict[str, Layered]:
     """Checked values of a file under our names; a number stated twice is refused."""
     found: dict[str, Layered] = {}
-    presets = [entry.line for entry in entries if entry.key.lower() == "preset"]
-    if len(presets) > 1:
-        raise UserError(
-            f"{path.name}:{presets[1]}: a second preset, after line {presets[0]}.", ["remove one of the two lines"]
-        )
     for entry in entries:
         place = f"{path.name}:{entry.line}"
         if entry.key.lower() == "preset":
@@ -164,15 +179,21 @@ def _from_file(entries: list[_Entry], path: Path, regime: str) -> dict[str, Laye
             )
         written_as = entry.key if entry.key != name else ""
         found[name] = check(name, entry.value, f"{place}: {entry.key}"), Origin("file", place, written_as)
-    return _imply_algo(found, regime, path)
+    return found
 
 
-def _imply_algo(found: dict[str, Layered], regime: str, path: Path) -> dict[str, Layered]:
-    """A file in the words of return decomposition means replay with it, though it never says so."""
-    rrd_names = ("rrd_timesteps_per_update", "subsequence_timesteps")
-    if regime == schema.REPLAY and "rrd" not in found and any(name in found for name in rrd_names):
-        name = next(name for name in rrd_names if name in found)
-        found["rrd"] = (True, Origin("file", found[name][1].place, "implied by " + (found[name][1].written_as or name)))
+def _imply(found: dict[str, Layered], regime: str, elsewhere: frozenset[str]) -> dict[str, Layered]:
+    """A file in the words of one regime means that regime, though it never says so."""
+    rules: list[tuple[str, Any, str, tuple[str, ...]]] = [
+        ("rrd", True, schema.REPLAY, ("rrd_timesteps_per_update", "subsequence_timesteps")),
+        ("algo", "sac", schema.REPLAY, ("updates_per_iteration",)),
+        ("policy", "act", schema.DATASET, ("workers", "accumulation")),
+    ]
+    for name, value, of_regime, marks in rules:
+        mark = next((mark for mark in marks if mark in found), None)
+        if regime == of_regime and mark is not None and name not in found and name not in elsewhere:
+            origin = found[mark][1]
+            found[name] = (value, Origin("file", origin.place, f"implied by {origin.written_as or mark}"))
     return found
 
 
@@ -184,13 +205,13 @@ def _read_entries(path: Path) -> list[_Entry]:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE_BYTES + 1)
         if len(content) > LARGEST_FILE_BYTES:
-            raise UserError(f"{path} is larger than 64 KiB: not a file of settings.", ["--config FILE.yaml"])
+            raise UserError(f"{path} is larger than 32 KiB: not a file of settings.", ["--config FILE.yaml"])
         text = content.decode("utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UserError(f"cannot read {path}: {reason}.", ["--config FILE.yaml"]) from None
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_shallow_loader())
         empty = node is None or node.tag == "tag:yaml.org,2002:null"
         return [] if empty else list(_walk(node, yaml.SafeLoader(""), path, depth=0))
     except yaml.YAMLError as error:
@@ -200,6 +221,25 @@ def _read_entries(path: Path) -> list[_Entry]:
         raise UserError(f"{path.name}{line}: not YAML: {problem}.") from None
     except (RecursionError, ValueError) as error:
         raise UserError(f"{path.name}: not readable as YAML settings: {error}.") from None
+
+
+def _shallow_loader() -> Any:
+    """The safe loader, stopped where nesting goes beyond anything that settings have."""
+    import yaml
+
+    class ShallowLoader(yaml.SafeLoader):
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.depth += 1
+            if self.depth > DEEPEST_NESTING:
+                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+                raise yaml.MarkedYAMLError(problem="nested too deeply for settings", problem_mark=mark)
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+    return ShallowLoader
 
 
 def _walk(node: Any, loader: Any, path: Path, depth: int) -> Iterator[_Entry]:

@@ -103,14 +103,12 @@ def make_pool(name: str, seeds: Sequence[int], num_threads: int, env_kwargs: Map
 
 
 def _unbounded(spec: Spec) -> Spec:
-    """The same spec where EnvPool's "no bounds" (smallest positive to largest number) is -inf to inf."""
+    """The same spec where EnvPool's "no lower bound", the smallest positive number, is -inf."""
     if isinstance(spec, DictSpace):
         return DictSpace(tuple((name, _unbounded(part)) for name, part in spec.items))
     if isinstance(spec, TupleSpace):
         return TupleSpace(tuple(_unbounded(part) for part in spec.items))
     if not isinstance(spec, Box) or spec.dtype.kind != "f":
         return spec
-    limits = np.finfo(spec.dtype)
-    low = np.where(spec.low == limits.tiny, -np.inf, spec.low).astype(spec.dtype)
-    high = np.where(spec.high == limits.max, np.inf, spec.high).astype(spec.dtype)
-    return Box(spec.shape, spec.dtype, low, high)
+    low = np.where(spec.low == np.finfo(spec.dtype).tiny, -np.inf, spec.low).astype(spec.dtype)
+    return Box(spec.shape, spec.dtype, low, spec.high)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from batchwright.core.errors import UserError
-from batchwright.envs.spaces import Box, Discrete, Spec, box, from_gymnasium
+from batchwright.envs.spaces import Discrete, Spec, box, from_gymnasium, without_huge_bounds
 from batchwright.envs.tasks.base import JaxTask
 
 # Beyond any episode, small enough that one more step does not overflow int32.
@@ -110,9 +110,7 @@ def _gymnax_space(space: Any, where: str) -> Spec:
     if kind == "Discrete":
         return Discrete(int(space.n))
     if kind == "Box":
-        dtype = np.dtype(space.dtype)
-        low, high = (np.broadcast_to(np.asarray(b, dtype), space.shape) for b in (space.low, space.high))
-        return Box(tuple(space.shape), dtype, low, high)
+        return without_huge_bounds(tuple(space.shape), np.dtype(space.dtype), space.low, space.high)
     return from_gymnasium(space, where)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -110,6 +109,16 @@ def from_gymnasium(space: Any, where: str = "space") -> Spec:
     raise _unsupported(space, where)
 
 
+def without_huge_bounds(shape: tuple[int, ...], dtype: np.dtype[Any], low: Any, high: Any) -> Box:
+    """A Box whose bounds at float32's limits, a custom for "none", are infinite."""
+    low, high = (np.broadcast_to(np.asarray(bound, dtype), shape) for bound in (low, high))
+    if dtype.kind == "f":
+        largest = float(np.finfo(np.float32).max)
+        low = np.where(low <= -largest, -np.inf, low).astype(dtype)
+        high = np.where(high >= largest, np.inf, high).astype(dtype)
+    return Box(shape, dtype, low, high)
+
+
 def leaves(spec: Spec) -> list[tuple[Path, Leaf]]:
     """Every leaf with its path (names and positions from the root), depth first."""
     if isinstance(spec, DictSpace):
@@ -188,7 +197,7 @@ def _box_from_gymnasium(space: Any, where: str) -> Box:
     dtype = np.dtype(space.dtype)
     if dtype.kind not in "fiub":
         raise _unsupported(space, where)
-    return Box(tuple(int(s) for s in space.shape), dtype, np.asarray(space.low), np.asarray(space.high))
+    return without_huge_bounds(tuple(int(s) for s in space.shape), dtype, space.low, space.high)
 
 
 def _flat_choices(space: Any, where: str) -> NDArray[Any]:
@@ -217,10 +226,15 @@ def _bound(values: NDArray[Any]) -> str:
     return f"{lowest:g}" if lowest == highest else f"[{lowest:g}..{highest:g}]"
 
 
-def as_mapping(spec: Spec) -> Mapping[str, Any] | str:
-    """The spec as plain names and words, for JSON and for a table."""
-    if isinstance(spec, DictSpace):
-        return {name: as_mapping(part) for name, part in spec.items}
-    if isinstance(spec, TupleSpace):
-        return {str(i): as_mapping(part) for i, part in enumerate(spec.items)}
-    return repr(spec)
+def to_native(spec: Spec, tree: Any) -> Any:
+    """One canonical action as the environment itself takes it: choices from their start, arrays in its dtype."""
+    values = []
+    for path, leaf in leaves(spec):
+        value = np.asarray(value_at(tree, path))
+        if isinstance(leaf, Discrete):
+            values.append(int(value) + leaf.start)
+        elif isinstance(leaf, MultiDiscrete):
+            values.append(value.astype(np.int64) + np.asarray(leaf.start or 0, np.int64))
+        else:
+            values.append(value.astype(leaf.dtype if isinstance(leaf, Box) else np.int8))
+    return unflatten(spec, values)

@@ -116,7 +116,7 @@ def plan_on_policy(
 def _plan_steps(ledger: Ledger, held: scaling.Held, divide_exactly: bool) -> None:
     """Rollouts of a fixed number of steps."""
     defaults = DEFAULTS[ledger.config.algo]
-    num_envs = ledger.wish("num_envs", defaults.num_envs, "measured on the machine when training starts")
+    num_envs = ledger.wish("num_envs", defaults.num_envs, "a start; training measures what the machine carries")
     num_agents = ledger.stated("num_agents") or 1
     seq_length = ledger.stated("seq_length") or 1
     _settle_rollout_steps(ledger, held, num_envs * num_agents, seq_length)
@@ -129,6 +129,12 @@ def _plan_steps(ledger: Ledger, held: scaling.Held, divide_exactly: bool) -> Non
         ledger.adopt("seq_length", seq_length, "steps")
     rollout = num_envs * rollout_steps * num_agents
     ledger.settle("rollout_transitions", rollout, "transitions", factors)
+    if held.minibatch is not None and rollout < held.minibatch:
+        enough = _steps_for(ledger, held.minibatch)
+        raise UserError(
+            f"--hold transitions-per-update keeps {held.minibatch} per update, and {factors} = {rollout} are fewer.",
+            [f"--rollout-steps {enough}", ledger.without("rollout_steps")],
+        )
     if held.rollout not in (None, rollout) and not _by_flag(ledger, "rollout_steps"):
         ledger.remark(f"held only nearly: {held.rollout} transitions per rollout before, {rollout} now ({factors}).")
     if divide_exactly:

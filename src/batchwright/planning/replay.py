@@ -79,7 +79,9 @@ def _collection(ledger: Ledger) -> int:
     """Environment steps per iteration."""
     envs = ledger.wish("num_envs", 1, "one environment keeps the update ratio exact")
     rollout_steps = ledger.wish(
-        "rollout_steps", 100 if ledger.stated("rrd") else 1, "steps of each environment between updates"
+        "rollout_steps",
+        ledger.stated("updates_per_iteration") or (100 if ledger.stated("rrd") else 1),
+        "as many steps as updates: one update per step",
     )
     ledger.settle(
         "steps_per_iteration",
@@ -129,7 +131,9 @@ def _hold(ledger: Ledger, steps: int, task: TaskFacts, machine: Machine) -> None
     plain = replace(plain, task=ledger.config.task, experience=replace(plain.experience, hold=None))
     if plain.replay.rrd is None:
         plain = replace(plain, replay=replace(plain.replay, rrd=ledger.stated("rrd")))
-    origins = {n: o for n, o in ledger.resolved.origins.items() if o.kind != "flag" or n in ("rrd",)}
+    origins = dict(ledger.resolved.before_origins)
+    if plain.replay.rrd:
+        origins["rrd"] = ledger.resolved.origins["rrd"]
     before = plan_replay(Resolved(plain, origins, None, (), plain), task, machine)
     flags = {name for name, origin in ledger.resolved.origins.items() if origin.kind == "flag"}
     if hold == "reuse":

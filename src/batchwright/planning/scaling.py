@@ -66,7 +66,7 @@ def reference_plan(resolved: Resolved, task: TaskFacts, machine: Machine) -> Pla
         experience=experience,
         learning=replace(config.learning, scale_learning_rate=None),
     )
-    origins = {name: o for name, o in resolved.origins.items() if o.kind != "flag" and plain.get(name) is not None}
+    origins = {name: origin for name, origin in resolved.before_origins.items() if plain.get(name) is not None}
     return plan_on_policy(Resolved(plain, origins, resolved.preset, (), plain), task, machine)
 
 

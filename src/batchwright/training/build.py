@@ -22,7 +22,8 @@ from batchwright.training.settings import Schedules, make_plan_policy, update_sh
 from batchwright.training.state import Counters, Moments, TrainState
 from batchwright.training.update import Update, make_update, start_learner
 
-MA_WINDOW = 10
+OWN_NETWORK = "own network"
+"""What a plan says of the hidden layers where the user brings the network."""
 
 
 @dataclass
@@ -86,8 +87,6 @@ class Session:
             rewards=Moments.of(Running.empty(1)),
             reward_carry=np.zeros(num_envs, np.float32),
             targets=Moments.of(Running.empty(1)),
-            recent_returns=np.full(MA_WINDOW, np.nan),
-            best_return=np.float64(np.nan),
             counters=Counters.zero(),
             position=self.start_engine(0),
         )
@@ -110,10 +109,10 @@ def build_session(
             [f"--rollout-steps {plan.get('rollout_steps') or 256} (instead of --rollout-episodes or its preset)"],
         )
     if plan.get("num_agents", 1) > 1 or plan.get("seq_length", 1) > 1:
-        raise UserError("several agents and recurrent sequences are planned for other trainers only.", ["--for rl_games"])
-    engine = make_engine(
-        env, plan["num_envs"], plan["engine"], num_threads=plan.get("num_threads"), on_event=on_event
-    )
+        raise UserError(
+            "several agents and recurrent sequences are planned for other trainers only.", ["--for rl_games"]
+        )
+    engine = make_engine(env, plan["num_envs"], plan["engine"], num_threads=plan.get("num_threads"), on_event=on_event)
     policy = make_plan_policy(plan, engine.observation, engine.action, network)
     factor_matters = plan["value_rate_factor"] != 1.0
     nothing = np.zeros(1, bool)

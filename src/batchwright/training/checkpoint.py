@@ -20,21 +20,28 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
+from batchwright.nets.policy import ObsStats
+from batchwright.training.state import Moments
 
 KEPT = 3
+STATE, ACTIONS = "state.npz", "actions.npy"
 FORMAT = 1
 
 
-def save(folder: Path, iteration: int, state: Any, about: dict[str, Any]) -> Path:
-    """Writes one checkpoint whole or not at all, then removes all but the newest few."""
-    data = _pack(state)
-    manifest = {"format": FORMAT, "iteration": iteration, "sha256": hashlib.sha256(data).hexdigest(), **about}
+def save(
+    folder: Path, iteration: int, state: Any, about: dict[str, Any], extra: dict[str, list[np.ndarray]] | None = None
+) -> Path:
+    """Writes one checkpoint whole or not at all, then removes all but the newest few; `extra` arrays lie beside it."""
+    files = {STATE: _pack(state)} | {name: _array_bytes(arrays) for name, arrays in (extra or {}).items()}
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    manifest = {"format": FORMAT, "iteration": iteration, "sha256": hashes, **about}
     final = folder / f"{iteration:09d}"
     partial = folder / f".{iteration:09d}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        write_atomically(partial / "state.npz", data)
+        for name, data in files.items():
+            write_atomically(partial / name, data)
         write_atomically(partial / "manifest.json", json.dumps(manifest, indent=2).encode())
         shutil.rmtree(final, ignore_errors=True)
         partial.rename(final)
@@ -46,24 +53,25 @@ def save(folder: Path, iteration: int, state: Any, about: dict[str, Any]) -> Pat
     return final
 
 
-def load_last(folder: Path, template: Any, on_warning: Callable[[str], None]) -> tuple[Any, dict[str, Any]] | None:
-    """(state, manifest) of the newest checkpoint that is whole; None where there is none."""
+def load_last(
+    folder: Path, template: Any, on_warning: Callable[[str], None]
+) -> tuple[Any, dict[str, Any], Path] | None:
+    """(state, manifest, folder) of the newest checkpoint that is whole; None where there is none."""
     for path in reversed(_found(folder)):
         try:
             manifest = json.loads((path / "manifest.json").read_text())
-            data = (path / "state.npz").read_bytes()
-            if hashlib.sha256(data).hexdigest() != manifest["sha256"]:
-                raise ValueError("its hash is wrong")
-            return _unpack(data, template), manifest
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            for name, wanted in manifest["sha256"].items():
+                if hashlib.sha256((path / name).read_bytes()).hexdigest() != wanted:
+                    raise ValueError(f"the hash of {name} is wrong")
+            return _unpack((path / STATE).read_bytes(), template), manifest, path
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
             on_warning(f"checkpoint {path.name} is damaged ({error}); using the one before it")
     return None
 
 
-def arrays_of(path: Path) -> dict[str, np.ndarray]:
-    """The named arrays of a checkpoint folder."""
-    with np.load(io.BytesIO((path / "state.npz").read_bytes()), allow_pickle=False) as stored:
-        return {name: stored[name] for name in stored.files}
+def load_actions(folder: Path) -> list[np.ndarray]:
+    """The actions [T, N, D] of each iteration since the engine was started."""
+    return list(np.load(folder / ACTIONS, allow_pickle=False))
 
 
 def digest(array: Any) -> str:
@@ -73,6 +81,12 @@ def digest(array: Any) -> str:
 
 def _found(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("[0-9]*") if path.is_dir()) if folder.is_dir() else []
+
+
+def _array_bytes(arrays: list[np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.stack(arrays) if arrays else np.zeros((0, 0, 0, 0), np.float32), allow_pickle=False)
+    return buffer.getvalue()
 
 
 def _pack(state: Any) -> bytes:
@@ -99,3 +113,23 @@ def _unpack(data: bytes, template: Any) -> Any:
         if leaf.shape != shape and -1 not in shape:
             raise UserError(f"the checkpoint's {name} has shape {leaf.shape}, the run needs {shape}.", ["train anew"])
     return jax.tree_util.tree_unflatten(structure, leaves)
+
+
+def load_named(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+    """(arrays by path, manifest) of the newest whole checkpoint: for those who need the policy and not the run."""
+    for path in reversed(_found(folder)):
+        try:
+            manifest = json.loads((path / "manifest.json").read_text())
+            data = (path / STATE).read_bytes()
+            if hashlib.sha256(data).hexdigest() == manifest["sha256"][STATE]:
+                with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+                    return {name: stored[name] for name in stored.files}, manifest
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+            continue
+    return None
+
+
+def obs_stats_of(arrays: dict[str, np.ndarray], enabled: bool) -> ObsStats:
+    """The observation statistics that belong to the parameters of a checkpoint."""
+    moments = Moments(*(arrays[f".obs.{name}"] for name in Moments._fields))
+    return moments.obs_stats(enabled)

@@ -56,7 +56,9 @@ class Evaluator:
             if all(len(done) >= wanted for done, wanted in zip(found, share, strict=True)):
                 break
         else:
-            raise UserError(f"{self._env} has episodes of more than {LONGEST_EPISODE_STEPS} steps: it cannot be evaluated.")
+            raise UserError(
+                f"{self._env} has episodes of more than {LONGEST_EPISODE_STEPS} steps: it cannot be evaluated."
+            )
         rows = [row for done in found for row in done]
         return {"returns": np.array([r for r, _ in rows]), "lengths": np.array([n for _, n in rows])}
 

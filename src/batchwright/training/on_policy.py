@@ -30,7 +30,7 @@ class Watch(Protocol):
     def interrupted(self) -> bool: ...
 
 
-class Diverged(Exception):
+class DivergedError(Exception):
     """Training produced non-finite numbers again and again."""
 
 
@@ -106,17 +106,12 @@ def hyper_of(session: Session, state: TrainState) -> Hyper:
 def _count(state: TrainState, rollout: Rollout, episodes: Episodes) -> TrainState:
     counters = state.counters
     ended = np.asarray(episodes.ended)
-    returns = np.asarray(episodes.returns)[ended]
-    if len(returns):
-        mean = float(returns.mean())
-        recent = np.append(state.recent_returns[1:], mean)
-        state = state._replace(recent_returns=recent, best_return=np.float64(np.fmax(state.best_return, mean)))
     return state._replace(
         counters=counters._replace(
             iteration=counters.iteration + 1,
             env_steps=counters.env_steps + ended.size,
             transitions=counters.transitions + int(np.asarray(rollout.valid).sum()),
-            episodes=counters.episodes + len(returns),
+            episodes=counters.episodes + int(ended.sum()),
         )
     )
 
@@ -183,7 +178,7 @@ def _guard(state: TrainState, before: Learner, told: _Told, what: str | None, wa
         return state
     watch.bad(int(state.counters.iteration), what, told.rollout, before.flat)
     if bad >= MOST_BAD_ITERATIONS:
-        raise Diverged(what)
+        raise DivergedError(what)
     return state._replace(learner=before)
 
 
@@ -205,7 +200,7 @@ def make_record(session: Session, state: TrainState, told: _Told, iteration_seco
     ended = np.asarray(told.episodes.ended)
     returns, lengths = np.asarray(told.episodes.returns)[ended], np.asarray(told.episodes.lengths)[ended]
     record: dict[str, Any] = {
-        "iteration": int(counters.iteration),
+        "iteration": int(counters.iteration) - 1,
         "env_steps": int(counters.env_steps),
         "transitions": int(counters.transitions),
         "episodes": len(returns),
@@ -213,13 +208,11 @@ def make_record(session: Session, state: TrainState, told: _Told, iteration_seco
     }
     if len(returns):
         record |= {
-            "return_mean": float(returns.mean(dtype=np.float64)),
-            "return_std": float(returns.std(dtype=np.float64)),
-            "return_min": float(returns.min()),
-            "return_max": float(returns.max()),
-            "length_mean": float(lengths.mean()),
-            "return_moving": float(np.nanmean(state.recent_returns)),
-            "return_best": float(state.best_return),
+            "episode_return": float(returns.mean(dtype=np.float64)),
+            "episode_return_std": float(returns.std(dtype=np.float64)),
+            "episode_return_min": float(returns.min()),
+            "episode_return_max": float(returns.max()),
+            "episode_length": float(lengths.mean()),
         }
     hidden = ("finite_rollout", "finite_parameters", "transitions", "target_mean", "target_squares")
     record |= {name: float(value) for name, value in metrics.items() if name not in hidden}

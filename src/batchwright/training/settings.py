@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from batchwright.nets.policy import NetworkMaker, Policy, make_policy
 from batchwright.envs.spaces import Spec
+from batchwright.nets.policy import NetworkMaker, Policy, make_policy
 from batchwright.planning.quantity import Plan
 from batchwright.training.update import Hyper, UpdateShape
 

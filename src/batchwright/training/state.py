@@ -27,6 +27,14 @@ class Moments(NamedTuple):
     def running(self) -> Running:
         return Running(float(self.count), np.asarray(self.mean), np.asarray(self.squares))
 
+    def obs_stats(self, enabled: bool) -> ObsStats:
+        """Mean and spread as float32; 0 and 1 where nothing is normalised."""
+        running = self.running
+        size = running.mean.shape
+        if not enabled or running.count < 2:
+            return ObsStats(jnp.zeros(size, jnp.float32), jnp.ones(size, jnp.float32))
+        return ObsStats(jnp.asarray(running.mean, jnp.float32), jnp.asarray(running.std, jnp.float32))
+
 
 class Counters(NamedTuple):
     """Whole numbers of the run so far."""
@@ -56,15 +64,9 @@ class TrainState(NamedTuple):
     reward_carry: Any  # [N]
     targets: Moments
     """Of value targets."""
-    recent_returns: Any  # [MA_WINDOW] mean returns of the last iterations that ended episodes, NaN where none
-    best_return: Any
     counters: Counters
     position: Any
 
     def obs_stats(self, enabled: bool) -> ObsStats:
-        """The statistics that observations are normalised with, as float32."""
-        running = self.obs.running
-        size = running.mean.shape
-        if not enabled or running.count < 2:
-            return ObsStats(jnp.zeros(size, jnp.float32), jnp.ones(size, jnp.float32))
-        return ObsStats(jnp.asarray(running.mean, jnp.float32), jnp.asarray(running.std, jnp.float32))
+        """The statistics that observations are normalised with."""
+        return self.obs.obs_stats(enabled)

@@ -1,4 +1,4 @@
-"""Append-only files of one JSON object per line: each line reaches the system at once, a torn last line does no harm."""
+"""Append-only files of one JSON object per line: each reaches the system at once, a torn last one does no harm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from batchwright.core.files import explain_full_disk
 
 NONFINITE = "nonfinite"
-_encode = json.JSONEncoder(allow_nan=False, separators=(", ", ": ")).encode
+_encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
 
 
 class Lines(list[dict[str, Any]]):

@@ -33,7 +33,7 @@ class MetricLog(JsonLines):
         iteration = int(values["iteration"])
         if iteration <= self._last:
             raise ValueError(f"iteration {iteration} after {self._last} in {self.path}: cut_after comes first")
-        self.append({"iteration": iteration, "env_steps": values["env_steps"]} | values)
+        self.append({"iteration": iteration, "env_steps": values["env_steps"], **values})
         self._last = iteration
 
     def cut_after(self, iteration: int) -> int:

@@ -45,7 +45,8 @@ def interquartile_mean(values: np.ndarray) -> np.ndarray:
     """The mean over the last axis without the lowest and highest quarter, each rounded down (Agarwal et al., 2021)."""
     count = values.shape[-1]
     cut = count // 4
-    return np.sort(values, axis=-1)[..., cut : count - cut].mean(axis=-1)
+    middle: np.ndarray = np.sort(values, axis=-1)[..., cut : count - cut].mean(axis=-1)
+    return middle
 
 
 def bootstrap_interval(groups: Sequence[np.ndarray], statistic: Statistic, seed: int = 0) -> list[float] | None:
@@ -98,4 +99,5 @@ class MovingStatistics:
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
-    return values.mean(axis=-1)
+    mean: np.ndarray = values.mean(axis=-1)
+    return mean

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from batchwright.core.errors import unknown
+from batchwright.core.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ def read_preset(name: str) -> Preset:
     import yaml
 
     if name not in preset_names():
-        raise unknown("preset", name, preset_names(), "--preset")
+        error = unknown("preset", name, preset_names(), "--preset")
+        raise UserError(error.message, error.fixes or ["batchwright presets"])
     raw = yaml.safe_load(resources.files(__name__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
     return Preset(
         name=name,

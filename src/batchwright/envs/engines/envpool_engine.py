@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,19 +37,27 @@ from batchwright.envs.spaces import (
 CHEAP_FAMILIES = ("classic_control", "toy_text", "minigrid", "jumanji", "highway")
 
 
-class PoolState(NamedTuple):
+@partial(jax.tree_util.register_dataclass, data_fields=["handle", "ended"], meta_fields=["pool_number"])
+@dataclass(frozen=True)
+class PoolState:
     """What orders the calls into the pool; the environments themselves live outside of JAX."""
 
     handle: jax.Array
     ended: jax.Array
     """[N] bool, episodes that ended at the last step."""
+    pool_number: int
+    """Part of the structure: a program compiled for one pool is not taken for the next."""
+
+
+_POOL_NUMBERS = itertools.count()
 
 
 class EnvPoolEngine(CompiledEngine):
     """A pool of C++ environments.
 
-    `start` makes a new pool, because EnvPool takes seeds only then, and the address of the pool is part
-    of the traced program: jit again whatever calls `step` after every `start`.
+    `start` makes a new pool, because EnvPool takes seeds only then, and the address of a pool is part of the
+    compiled program. The state's structure names its pool, so a jitted function that takes the state as an
+    argument compiles again by itself after a `start`; its `clear_cache` frees the programs of old pools.
     An episode that terminates on the very step of its time limit comes back as truncated: EnvPool does not
     tell the two apart there.
     """
@@ -74,6 +85,7 @@ class EnvPoolEngine(CompiledEngine):
         self._info_keys = tuple(info_keys)
         self._pool: Any = None
         self._xla_step: Any = None
+        self._pool_number = -1
 
     def start(self, seed: int) -> tuple[PoolState, Any]:
         self.close()
@@ -86,10 +98,13 @@ class EnvPoolEngine(CompiledEngine):
         missing = [key for key in self._info_keys if key not in info]
         if missing:
             raise UserError(f"{self._name} gives no info {missing[0]!r}.", sorted(info)[:8])
-        state = PoolState(jnp.asarray(handle), jnp.zeros(self.num_envs, jnp.bool_))
+        self._pool_number = next(_POOL_NUMBERS)
+        state = PoolState(jnp.asarray(handle), jnp.zeros(self.num_envs, jnp.bool_), self._pool_number)
         return state, jax.tree.map(jnp.asarray, self._canonical(observation, np))
 
     def step(self, state: PoolState, action: Any) -> tuple[PoolState, Step]:
+        if state.pool_number != self._pool_number:
+            raise RuntimeError("this state belongs to a pool that was closed by a later start() or close()")
         with jax.enable_x64(True):
             native = self._native(action)
             handle, (observation, reward_N, terminated_N, truncated_N, info) = self._xla_step(state.handle, native)
@@ -98,13 +113,13 @@ class EnvPoolEngine(CompiledEngine):
             extras = {key: info[key].astype(jnp.float32) for key in self._info_keys}
         truncated_N = only_truncated(terminated_N, truncated_N)
         reward_N = jnp.where(state.ended, jnp.float32(0.0), reward_N)
-        after = PoolState(handle, terminated_N | truncated_N)
+        after = PoolState(handle, terminated_N | truncated_N, state.pool_number)
         return after, Step(obs, reward_N, terminated_N, truncated_N, None, extras)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.close()
-        self._pool, self._xla_step = None, None
+        self._pool, self._xla_step, self._pool_number = None, None, -1
 
     def _canonical(self, observation: Any, numpy: Any) -> Any:
         """EnvPool's observations as the tree of the spec, in the dtypes we store."""

@@ -62,7 +62,13 @@ class GymnasiumVector(HostEngine):
         return self._store(self._arrays, observation)
 
     def step(self, action: Any) -> Step:
-        observation, reward, terminated, truncated, info = self._env.step(native_tree(self.action, action))
+        try:
+            observation, reward, terminated, truncated, info = self._env.step(native_tree(self.action, action))
+        except Exception as error:
+            # One vector environment is one object: there is no single part of it to restart.
+            raise UserError(
+                f"{self._name} raised in step: {type(error).__name__}: {error}", ("--engine gymnasium-sync",)
+            ) from error
         terminated = np.array(terminated, np.bool_)
         truncated = only_truncated(terminated, np.asarray(truncated, np.bool_))
         reward = np.array(reward, np.float32)

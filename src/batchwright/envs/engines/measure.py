@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,14 @@ from batchwright.envs.spaces import (
     Spec,
     leaf_shape,
     leaves,
+    observation_bytes,
     unflatten,
     value_at,
 )
 
-# Steps between two looks at the clock.
+# Steps that are unrolled into one array of observations, fewer where those are large.
 CHUNK_STEPS = 64
+CHUNK_BYTES = 64 * 2**20
 
 # Where a Box has no bound, random actions are drawn up to here.
 UNBOUNDED = 1.0
@@ -62,19 +64,24 @@ def measure_engines(
 
 def steps_per_second(engine: Engine, seconds: float) -> float:
     """Environment steps per second of a fresh engine over about `seconds`."""
-    actions_T = random_actions(engine.action, CHUNK_STEPS, engine.num_envs)
+    bytes_per_step = max(1, observation_bytes(engine.observation) * engine.num_envs)
+    chunk_steps = int(np.clip(CHUNK_BYTES // bytes_per_step, 1, CHUNK_STEPS))
+    actions_T = random_actions(engine.action, chunk_steps, engine.num_envs)
     if isinstance(engine, CompiledEngine):
-        chunk = _compiled_chunk(engine, actions_T)
+        run = _compiled_chunks(engine, actions_T)
     else:
         assert isinstance(engine, HostEngine)
-        chunk = _host_chunk(engine, actions_T)
-    chunk()
+        run = _host_chunks(engine, actions_T, chunk_steps)
+    run(1)
+    chunks, chunks_per_call = 0, 1
     begin = time.perf_counter()
-    chunks = 0
     while (spent_seconds := time.perf_counter() - begin) < seconds or chunks == 0:
-        chunk()
-        chunks += 1
-    return chunks * CHUNK_STEPS * engine.num_envs / spent_seconds
+        # Long calls, so that the cost of entering a compiled program does not count.
+        if spent_seconds < seconds / 8:
+            chunks_per_call *= 2
+        run(chunks_per_call)
+        chunks += chunks_per_call
+    return chunks * chunk_steps * engine.num_envs / spent_seconds
 
 
 def random_actions(spec: Spec, steps: int, num_envs: int) -> Any:
@@ -96,32 +103,38 @@ def _random_leaf(leaf: Leaf, lead: tuple[int, int], source: np.random.Generator)
     return source.integers(0, choices, shape).astype(np.int32)
 
 
-def _host_chunk(engine: HostEngine, actions_T: Any) -> Any:
+def _host_chunks(engine: HostEngine, actions_T: Any, chunk_steps: int) -> Callable[[int], None]:
     arrays = [value_at(actions_T, path) for path, _ in leaves(engine.action)]
-    steps_T = [unflatten(engine.action, [array[t] for array in arrays]) for t in range(CHUNK_STEPS)]
+    steps_T = [unflatten(engine.action, [array[t] for array in arrays]) for t in range(chunk_steps)]
     engine.start(0)
 
-    def run() -> None:
-        for action in steps_T:
-            engine.step(action)
+    def run(chunks: int) -> None:
+        for _ in range(chunks):
+            for action in steps_T:
+                engine.step(action)
 
     return run
 
 
-def _compiled_chunk(engine: CompiledEngine, actions_T: Any) -> Any:
+def _compiled_chunks(engine: CompiledEngine, actions_T: Any) -> Callable[[int], None]:
     import jax
-
-    state, _ = engine.start(0)
 
     def one(state: Any, action: Any) -> tuple[Any, Any]:
         state, step = engine.step(state, action)
-        # The observations stay in the program, or the compiler would leave their computation out.
+        # Kept, as a rollout keeps them, or the compiler would leave their computation out.
         return state, (step.obs, step.reward)
 
-    scanned = jax.jit(lambda state: jax.lax.scan(one, state, actions_T))
+    def chunk(_: Any, carry: Any) -> Any:
+        return jax.lax.scan(one, carry[0], actions_T)
 
-    def run() -> None:
+    @jax.jit
+    def many(state: Any, chunks: Any) -> Any:
+        return jax.lax.fori_loop(1, chunks, chunk, chunk(0, (state, None)))
+
+    state, _ = engine.start(0)
+
+    def run(chunks: int) -> None:
         nonlocal state
-        state, _ = jax.block_until_ready(scanned(state))  # type: ignore[no-untyped-call]
+        state, _ = jax.block_until_ready(many(state, chunks))  # type: ignore[no-untyped-call]
 
     return run

@@ -1,0 +1,1 @@
+"""The commands of `batchwright`: each reads its words, calls the library, prints."""

@@ -1,0 +1,52 @@
+"""Words to values: flags are built from the schema, complaints are ours."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from batchwright.config import schema, values
+from batchwright.core.errors import UserError, did_you_mean
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose complaints are ours: one message with the nearest words, raised and not printed."""
+
+    def error(self, message: str) -> NoReturn:
+        words = message.removeprefix("unrecognized arguments: ").split()
+        if message.startswith("unrecognized arguments") and words and words[0].startswith("-"):
+            flags = [flag for action in self._actions for flag in action.option_strings]
+            word = words[0].split("=")[0]
+            close = did_you_mean(word, flags)
+            hint = f" Did you mean {' or '.join(close)}?" if close else ""
+            raise UserError(f"unknown flag {word}.{hint}", close or [f"{self.prog} --help"])
+        raise UserError(f"{self.prog}: {message}.", [f"{self.prog} --help"])
+
+    def read(self, words: list[str]) -> dict[str, Any]:
+        """The stated values by name."""
+        found, rest = self.parse_known_args(words)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return dict(vars(found))
+
+
+def add_wishes(parser: argparse.ArgumentParser, leave_out: tuple[str, ...] = ()) -> None:
+    """A flag for every field of the schema, in the sections of the schema."""
+    parser.add_argument("env", nargs="?", help=schema.FIELDS["env"].metadata["help"])
+    parser.add_argument("--preset", help="named settings to start from (batchwright presets)")
+    parser.add_argument("--config", metavar="FILE", help="YAML file of settings")
+    for section, cls in schema.SECTIONS.items():
+        if section in leave_out:
+            continue
+        group = parser.add_argument_group(section, (cls.__doc__ or "").strip())
+        for name in (field for field, owner in schema.SECTION_OF.items() if owner == section and field != "env"):
+            meta = schema.FIELDS[name].metadata
+            if values.kind_of(name) is bool:
+                group.add_argument(schema.flag_of(name), action=argparse.BooleanOptionalAction, help=meta["help"])
+                continue
+            shown = (
+                "{" + ",".join(meta["choices"]) + "}"
+                if meta["choices"]
+                else {int: "N", float: "X", tuple: "N,N", str: "NAME"}[values.kind_of(name)]
+            )
+            group.add_argument(schema.flag_of(name), metavar=shown, help=meta["help"].replace("%", "%%"))

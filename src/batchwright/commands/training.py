@@ -1,0 +1,80 @@
+"""train and resume."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from batchwright.commands.parser import Parser, add_wishes
+from batchwright.core.errors import UserError
+
+if TYPE_CHECKING:
+    from batchwright.training.launch import Result
+
+DIVERGED = 3
+INTERRUPTED = 130
+
+
+def train(words: list[str]) -> int:
+    """`batchwright train ENV [...]`."""
+    parser = Parser(prog="batchwright train", description="Plans, trains and evaluates.", allow_abbrev=False)
+    add_wishes(parser, leave_out=("dataset", "hardware"))
+    _add_output(parser)
+    parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept; runs/... when not stated")
+    parser.add_argument("--show-plan", action="store_true", help="print the whole plan before training")
+    stated = parser.read(words)
+    env = stated.pop("env")
+    if env is None:
+        raise UserError("train needs an environment.", ["batchwright train CartPole-v1", "batchwright envs"])
+    quiet, writers, as_json = (stated.pop(name) for name in ("quiet", "writers", "json"))
+    run_dir, show_plan = stated.pop("run_dir"), stated.pop("show_plan")
+
+    from batchwright.api import prepare
+    from batchwright.api import resume as go_on
+
+    run = prepare(env, run_dir=run_dir, quiet=quiet or as_json, **stated)
+    if show_plan and not as_json:
+        from batchwright.training.launch import open_run
+
+        plan = open_run(run)[2]
+        print(plan.explain(), plan.diagram(), sep="\n\n", end="\n\n")
+    return _finish(lambda: go_on(run, quiet=quiet or as_json, writers=writers), as_json)
+
+
+def resume(words: list[str]) -> int:
+    """`batchwright resume RUN`."""
+    parser = Parser(
+        prog="batchwright resume", description="Goes on with a run to the end of its plan.", allow_abbrev=False
+    )
+    parser.add_argument("run", help="the run's directory")
+    _add_output(parser)
+    stated = parser.read(words)
+
+    from batchwright.api import resume as go_on
+
+    quiet = stated["quiet"] or stated["json"]
+    return _finish(lambda: go_on(stated["run"], quiet=quiet, writers=stated["writers"]), stated["json"])
+
+
+def _add_output(parser: Parser) -> None:
+    parser.add_argument("--quiet", action="store_true", help="only warnings and the result")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, nothing else")
+    parser.add_argument(
+        "--writers", nargs="+", default=(), metavar="NAME", help="also write metrics to csv, tensorboard, wandb"
+    )
+
+
+def _finish(work: Any, as_json: bool) -> int:
+    from batchwright.training.on_policy import DivergedError
+
+    try:
+        result: Result = work()
+    except DivergedError as error:
+        print(f"error: training diverged and could not be rescued: {error}.", file=sys.stderr)
+        print("  fix: --learning-rate lower, --max-grad-norm lower, or mend the environment's numbers", file=sys.stderr)
+        return DIVERGED
+    if as_json:
+        print(json.dumps({**asdict(result), "run_dir": str(result.run_dir)}))
+    return INTERRUPTED if result.interrupted else 0

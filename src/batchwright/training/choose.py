@@ -1,0 +1,126 @@
+"""Which engine, and how many environments: chosen by measurement, remembered, and said."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from batchwright.config.load import Resolved, resolve
+from batchwright.core.files import write_atomically
+from batchwright.core.machine import usable_cores
+from batchwright.envs.engines import available_engines, measure_engines
+
+SECONDS_EACH = 0.25
+# Two measurements of one engine differ by up to a third on a busy machine: a smaller gain is no reason to change.
+MATERIAL_GAIN = 1.5
+ENVS_TRIED = (8, 16, 32)
+SLOWEST_OVERHEAD_SECONDS = 60e-6
+"""What Python adds to every step of an engine that is not part of the program."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine and a number of environments with the reason for them."""
+
+    engine: str
+    num_envs: int
+    reason: str
+
+
+def choose_engine(env: str, num_envs: int, may_change_envs: bool, say: Callable[[str], None]) -> Choice:
+    """The fastest engine for an environment; the same answer on the same machine, because it is remembered."""
+    engines = [name for name in available_engines(env) if name != "gymnasium-async"] or list(available_engines(env))
+    memory = _Memory(f"{env}|{num_envs}|{may_change_envs}|{usable_cores()}|{_versions()}|{','.join(engines)}")
+    known = memory.read()
+    if known is not None:
+        return Choice(known["engine"], known["num_envs"], known["reason"] + " (measured earlier on this machine)")
+    if len(engines) == 1 and not may_change_envs:
+        return Choice(engines[0], num_envs, f"the only engine that has {env}")
+    rates = _measure(env, [num_envs], engines)
+    engine = _best([(name, num_envs) for name in engines], rates)[0]
+    if may_change_envs:
+        rates |= _measure(env, [count for count in ENVS_TRIED if count != num_envs], [engine])
+    best = _best([(engine, count) for count in sorted({num_envs, *ENVS_TRIED})], rates, first=(engine, num_envs))
+    told = ", ".join(f"{name} x {count}: {rate:,.0f}" for (name, count), rate in sorted(rates.items()))
+    choice = Choice(*best, f"measured steps/s: {told}")
+    memory.write({"engine": choice.engine, "num_envs": choice.num_envs, "reason": choice.reason})
+    say(choice.reason)
+    return choice
+
+
+Rates = dict[tuple[str, int], float]
+
+
+def _measure(env: str, counts: list[int], engines: list[str]) -> Rates:
+    found = measure_engines(env, counts, SECONDS_EACH, engines=engines)
+    return {(m.engine, m.num_envs): _driven_rate(m.engine, m.num_envs, m.steps_per_second) for m in found}
+
+
+def _best(candidates: list[tuple[str, int]], rates: Rates, first: tuple[str, int] | None = None) -> tuple[str, int]:
+    """The preferred candidate (the first), unless another is faster by a material factor."""
+    best = first or candidates[0]
+    for candidate in candidates:
+        if rates.get(candidate, 0.0) > MATERIAL_GAIN * rates.get(best, 0.0):
+            best = candidate
+    return best
+
+
+def _driven_rate(engine: str, num_envs: int, rate: float) -> float:
+    """Steps per second with a policy in the loop: an engine driven from Python pays for the way there and back."""
+    if not engine.startswith("gymnasium"):
+        return rate
+    return num_envs / (num_envs / rate + SLOWEST_OVERHEAD_SECONDS)
+
+
+def with_choice(
+    resolved: Resolved, choice: Choice, flags: dict[str, Any], preset: str | None, config_file: Any
+) -> tuple[Resolved, dict[str, str]]:
+    """The wishes with the choice stated, and the reasons of what was measured."""
+    measured = {"engine": choice.reason}
+    stated = {**flags, "engine": choice.engine}
+    if resolved.origin("num_envs") is None:
+        stated["num_envs"] = choice.num_envs
+        measured["num_envs"] = choice.reason
+        if resolved.origin("hold") is None and resolved.origin("rollout_steps") is None:
+            stated["hold"] = "transitions-per-update"
+    return resolve(stated, preset, config_file), measured
+
+
+class _Memory:
+    """What was measured on this machine, by environment and versions; a damaged or absent file is no memory."""
+
+    def __init__(self, key: str) -> None:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self.path, self.key = root / "batchwright" / "engines.json", key
+
+    def _all(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.path.read_text())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def read(self) -> dict[str, Any] | None:
+        return self._all().get(self.key)
+
+    def write(self, choice: dict[str, Any]) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.path, json.dumps(self._all() | {self.key: choice}, indent=1).encode())
+        except OSError:
+            return  # a home that cannot be written only costs a second measurement
+
+
+def _versions() -> str:
+    def of(package: str) -> str:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return "-"
+
+    return "/".join(of(package) for package in ("envpool", "gymnasium", "jax"))

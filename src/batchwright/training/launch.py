@@ -1,0 +1,275 @@
+"""A run from wish to result: its directory, its record, its checkpoints, its interrupts."""
+
+from __future__ import annotations
+
+import json
+import platform
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from batchwright.config.load import Resolved, resolve
+from batchwright.config.save import to_yaml
+from batchwright.core.errors import UserError
+from batchwright.core.files import write_atomically
+from batchwright.core.run_dir import RunDir, run_name
+from batchwright.data.rollout import Rollout
+from batchwright.nets.policy import NetworkMaker
+from batchwright.planning.quantity import Plan, TaskFacts, plan_from_dict
+from batchwright.training import checkpoint
+from batchwright.training.build import OWN_NETWORK, Session, build_session
+from batchwright.training.evaluate import Evaluator
+from batchwright.training.guard import dump
+from batchwright.training.on_policy import DivergedError
+from batchwright.training.on_policy import run as run_iterations
+from batchwright.training.state import TrainState
+from batchwright.watch.lines import RETURN
+from batchwright.watch.metric_log import EventLog, MetricLog, read_metrics
+from batchwright.watch.progress import Progress
+from batchwright.watch.statistics import MovingStatistics, summarise
+from batchwright.watch.writers import make_writers
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to."""
+
+    run_dir: Path
+    evaluation: dict[str, Any]
+    """Of the last policy: episodes, mean, median, iqr, iqm, returns, intervals; empty where the run was interrupted."""
+    iterations: int
+    env_steps: int
+    interrupted: bool = False
+    seconds: float = 0.0
+
+
+@dataclass
+class Voices:
+    """Where a run speaks: the screen and other writers."""
+
+    quiet: bool = False
+    writers: tuple[str, ...] = ()
+    stream: Any = field(default_factory=lambda: sys.stdout)
+
+
+def create_run(resolved: Resolved, plan: Plan, path: str | Path | None) -> RunDir:
+    """A run directory with its wishes and its plan, ready to be trained."""
+    env = _env_of(resolved)
+    run = RunDir.create(path, run_name(env, plan.algo, plan["seed"]))
+    write_atomically(run.config_path, to_yaml(resolved).encode())
+    write_atomically(run.plan_path, plan.to_json().encode())
+    return run
+
+
+def open_run(path: str | Path) -> tuple[RunDir, Resolved, Plan]:
+    """A run with its wishes and its plan as they were written."""
+    run = RunDir.open(path)
+    resolved = resolve(config_file=run.config_path)
+    try:
+        record = json.loads(run.plan_path.read_text())
+        plan = plan_from_dict(record, TaskFacts(name=resolved.config.task.env))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{run.plan_path} is damaged: {error}.", ["train anew in another --run-dir"]) from None
+    return run, resolved, plan
+
+
+def continue_run(path: str | Path, voices: Voices, network: NetworkMaker | None = None) -> Result:
+    """Trains a run from its last good checkpoint, or from the start where it has none, to the end of its plan."""
+    run, resolved, plan = open_run(path)
+    if plan["hidden"] == OWN_NETWORK and network is None:
+        raise UserError(
+            f"{run} was trained with a network of your own.", ["batchwright.resume(run, network=...) in Python"]
+        )
+    with run.lock(), EventLog(run.events_path) as events:
+        watch = _Watch(run, plan, _env_of(resolved), events, voices)
+        session = build_session(plan, watch.env, network=network, on_event=watch.heard)
+        try:
+            return _train(watch, session)
+        finally:
+            session.close()
+
+
+def _env_of(resolved: Resolved) -> str:
+    env = resolved.config.task.env
+    if env is None:
+        raise UserError("an environment is needed.", ["batchwright train CartPole-v1"])
+    return env
+
+
+class _Watch:
+    """What the loop tells: kept in the record, the checkpoints and on the screen."""
+
+    def __init__(self, run: RunDir, plan: Plan, env: str, events: EventLog, voices: Voices) -> None:
+        self.run, self.plan, self.env, self.events = run, plan, env, events
+        self.metrics = MetricLog(run.metrics_path)
+        self._voices = voices
+        self.take_up([])
+        self.writers = make_writers(voices.writers, run, lambda message: self.warn("writer", 0, message))
+        self.evaluation: dict[str, Any] = {}
+        self.stop_asked = False
+
+    def attach(self, session: Session) -> None:
+        """Knows the session from here on: it brings the policy that is evaluated."""
+        self.session = session
+        self.evaluator = Evaluator(self.env, session.engine.name, session.policy, self.plan["eval_episodes"])
+
+    def take_up(self, past: Sequence[Mapping[str, Any]]) -> None:
+        """Moving figures and the curve go on from the records before a resume."""
+        self.progress = Progress(self.plan, self._voices.stream, quiet=self._voices.quiet, past=past)
+        self.moving = MovingStatistics()
+        self.moving.replay(past, RETURN)
+
+    def warn(self, kind: str, iteration: int, message: str) -> None:
+        self.events.record(kind, iteration, message)
+        self.progress.note(message, warning=True)
+
+    def heard(self, event: dict[str, Any]) -> None:
+        """What an engine reports of its environments."""
+        self.warn("environment", 0, str(event.get("message", event)))
+
+    def record(self, record: dict[str, Any]) -> None:
+        self.metrics.record(record)
+        self.moving.add(record.get(RETURN))
+        for writer in self.writers:
+            writer.write(record)
+        self.progress.iteration(record)
+
+    def bad(self, iteration: int, what: str, rollout: Rollout, flat: Any) -> None:
+        path = dump(self.run.dumps, iteration, rollout, flat)
+        self.warn("non-finite", iteration, f"{what}; the update of iteration {iteration} is undone. Rollout: {path}")
+
+    def checkpoint(self, state: TrainState, actions: list[np.ndarray], scheduled: bool) -> None:
+        self.metrics.sync()
+        saves_state = self.session.engine.saves_state
+        saved = state if saves_state else state._replace(position=state.position._replace(engine=()))
+        iteration = int(state.counters.iteration)
+        about = {"replay": not scheduled and not saves_state, "versions": versions(), "env": self.env}
+        extra = {"actions.npy": actions} if about["replay"] else {}
+        checkpoint.save(self.run.checkpoints, iteration, saved, about, extra)
+        self.events.record("checkpoint", iteration, "scheduled" if scheduled else "asked for by a signal")
+
+    def evaluate(self, state: TrainState) -> dict[str, Any]:
+        threshold, moving = self.plan.get("eval_threshold"), self.moving.moving
+        last = int(state.counters.iteration) == self.plan["iterations"]
+        if threshold is not None and not last and (moving is None or moving < threshold):
+            return {}
+        began = time.perf_counter()
+        seed = self.session.streams.number("evaluation", 0)
+        found = self.evaluator(state.learner.flat, state.obs_stats(self.plan["normalize_obs"]), seed)
+        self.evaluation = summarise(found["returns"])
+        iteration = int(state.counters.iteration) - 1
+        self.events.record(
+            "evaluation", iteration, f"mean {self.evaluation['mean']:g}", returns=self.evaluation["returns"]
+        )
+        return {
+            **{f"eval_{name}": self.evaluation[name] for name in ("mean", "median", "iqm")},
+            **dict(zip(("eval_low", "eval_high"), self.evaluation["iqr"], strict=True)),
+            "eval_length_mean": float(found["lengths"].mean()),
+            "evaluation_seconds": time.perf_counter() - began,
+        }
+
+    def interrupted(self) -> bool:
+        return self.stop_asked
+
+    def close(self) -> None:
+        self.evaluator.close()
+        self.metrics.close()
+        for writer in self.writers:
+            writer.close()
+
+
+def _train(watch: _Watch, session: Session) -> Result:
+    """From where the run stands to its end; SIGTERM and Ctrl-C ask for a checkpoint first."""
+    began = time.perf_counter()
+    watch.attach(session)
+    state, actions = _resume_or_start(watch, session)
+    try:
+        with _signals(watch):
+            state = run_iterations(session, state, watch, actions)
+    except DivergedError as error:
+        watch.warn("diverged", int(state.counters.iteration), f"training diverged: {error}")
+        raise
+    finally:
+        watch.close()
+    iteration = int(state.counters.iteration)
+    interrupted = iteration < watch.plan["iterations"]
+    seconds = time.perf_counter() - began
+    result = Result(watch.run.path, watch.evaluation, iteration, int(state.counters.env_steps), interrupted, seconds)
+    outcome = (
+        f"interrupted after iteration {iteration}; go on with: batchwright resume {watch.run}" if interrupted else ""
+    )
+    watch.progress.finish(
+        {
+            "outcome": outcome,
+            "evaluation": {} if interrupted else watch.evaluation,
+            "env_steps": result.env_steps,
+            "iterations": iteration,
+            "wall_seconds": seconds,
+            "run_dir": watch.run,
+        }
+    )
+    return result
+
+
+def _resume_or_start(watch: _Watch, session: Session) -> tuple[TrainState, list[np.ndarray]]:
+    """The state to go on from, with the actions that an interrupt left to be replayed."""
+    fresh = session.fresh_state()
+    template = fresh if session.engine.saves_state else fresh._replace(position=fresh.position._replace(engine=()))
+    found = checkpoint.load_last(watch.run.checkpoints, template, lambda text: watch.warn("checkpoint", 0, text))
+    if found is None:
+        watch.metrics.cut_after(-1)
+        watch.progress.header(watch.run)
+        return fresh, []
+    state, manifest, folder = found
+    state = jax.tree.map(lambda new, old: jnp.asarray(new) if isinstance(old, jax.Array) else new, state, template)
+    iteration = int(state.counters.iteration)
+    dropped = watch.metrics.cut_after(iteration - 1)
+    told = f"resumed after iteration {iteration}" + (f"; {dropped} later records are made again" if dropped else "")
+    watch.events.record("resume", iteration, told)
+    watch.take_up(read_metrics(watch.run.metrics_path))
+    watch.progress.header(watch.run, told)
+    if session.engine.saves_state:
+        return state, []
+    if not manifest["replay"]:
+        return state._replace(position=session.start_engine(int(state.counters.engine_started))), []
+    actions = checkpoint.load_actions(folder)
+    position = session.replay(int(state.counters.engine_started), actions, state.position)
+    return state._replace(position=position), actions
+
+
+@contextmanager
+def _signals(watch: _Watch) -> Iterator[None]:
+    """The first SIGTERM or Ctrl-C asks the loop to save and stop, the second stops at once."""
+
+    def ask(number: int, frame: Any) -> None:
+        if watch.stop_asked:
+            raise KeyboardInterrupt
+        watch.stop_asked = True
+        watch.progress.note("stopping after this iteration; again to stop at once", warning=True)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def versions() -> dict[str, str]:
+    """What the numbers of a run depend on beside its plan."""
+    packages = ("batchwright", "jax", "jaxlib", "numpy", "optax", "gymnasium")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}

@@ -1,0 +1,89 @@
+"""A trained policy to call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from batchwright.core.errors import UserError
+from batchwright.envs import spaces
+from batchwright.envs.engines import make_engine
+from batchwright.nets.policy import NetworkMaker, ObsStats, Policy
+from batchwright.planning.quantity import Plan
+from batchwright.training import checkpoint
+from batchwright.training.build import OWN_NETWORK
+from batchwright.training.evaluate import Evaluator
+from batchwright.training.launch import open_run
+from batchwright.training.settings import make_plan_policy
+from batchwright.watch.statistics import summarise
+
+
+class TrainedPolicy:
+    """Call it with one observation of the environment; it gives the environment's own kind of action."""
+
+    def __init__(self, plan: Plan, env: str, policy: Policy, flat: np.ndarray, stats: ObsStats, iteration: int) -> None:
+        self.plan, self.env, self.iteration = plan, env, iteration
+        self.policy, self.flat, self.stats = policy, jnp.asarray(flat), stats
+        self._key = jax.random.key(0)
+        self._calls = 0
+
+        @jax.jit
+        def act(flat: jax.Array, obs: Any, key: jax.Array | None) -> Any:
+            out = policy.outputs(flat, policy.see(obs, stats))
+            if key is None:
+                return policy.heads.to_env(policy.heads.mode(out.raw))
+            lead = out.raw.shape[:-1]
+            return policy.heads.to_env(policy.heads.sample(out.params, out.raw, policy.heads.noise(key, lead)))
+
+        self._act = act
+
+    def __call__(self, obs: Any, deterministic: bool = True) -> Any:
+        """The action for one observation; sampled where `deterministic` is False."""
+        key = None
+        if not deterministic:
+            key, self._calls = jax.random.fold_in(self._key, self._calls), self._calls + 1
+        one = jax.tree.map(lambda x: np.asarray(x)[None], self._stored(obs))
+        tree = jax.tree.map(lambda x: np.asarray(x)[0], self._act(self.flat, one, key))
+        action = spaces.to_native(self.policy.heads.spec, tree)
+        return action
+
+    def _stored(self, obs: Any) -> Any:
+        spec = self.policy.inputs.spec
+        leaves = [
+            np.asarray(spaces.value_at(obs, path)).astype(spaces.stored_dtype(leaf)) - _start(leaf)
+            for path, leaf in spaces.leaves(spec)
+        ]
+        return spaces.unflatten(spec, leaves)
+
+    def evaluate(self, episodes: int = 20, seed: int = 0, deterministic: bool = True) -> dict[str, Any]:
+        """{"episodes", "mean", "median", "iqr", "iqm", "returns", ...} of whole episodes in fresh environments."""
+        evaluator = Evaluator(self.env, self.plan["engine"], self.policy, episodes)
+        try:
+            return summarise(evaluator(self.flat, self.stats, seed, deterministic)["returns"])
+        finally:
+            evaluator.close()
+
+
+def _start(leaf: spaces.Leaf) -> Any:
+    return np.asarray(leaf.start or 0, np.int32) if isinstance(leaf, spaces.Discrete | spaces.MultiDiscrete) else 0
+
+
+def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
+    """The policy of a run's last good checkpoint, normalisers included; loading runs no code from the file."""
+    directory, resolved, plan = open_run(run)
+    env = str(resolved.config.task.env)
+    if plan["hidden"] == OWN_NETWORK and network is None:
+        raise UserError(f"{directory} was trained with a network of your own.", ["batchwright.load(run, network=...)"])
+    engine = make_engine(env, 1, plan["engine"])
+    policy = make_plan_policy(plan, engine.observation, engine.action, network)
+    engine.close()
+    found = checkpoint.load_named(directory.checkpoints)
+    if found is None:
+        raise UserError(f"{directory} has no checkpoint yet.", [f"batchwright resume {directory}"])
+    arrays, manifest = found
+    stats = checkpoint.obs_stats_of(arrays, plan["normalize_obs"])
+    return TrainedPolicy(plan, env, policy, arrays[".learner.flat"], stats, manifest["iteration"])

@@ -1,0 +1,130 @@
+"""The texts of the progress display, from a plan and from records. No state, no terminal.
+
+A record's names: `iteration` (from 0), `env_steps`, `episode_return` (mean over the episodes that ended in the
+iteration, absent or null where none did), `episodes`, `loss`, `entropy`, `steps_per_second`; `success_rate` and
+`share/<component>` where the task has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from batchwright.planning.quantity import DERIVED, Plan, counted
+from batchwright.watch.statistics import MovingStatistics
+
+RETURN = "episode_return"
+SHARE = "share/"
+
+
+def batch_configuration(plan: Plan) -> str:
+    """The numbers of one batch under the names robot-learning users know (S0's block)."""
+    episodes = plan.get("rollout_episodes")
+    whole = None if episodes is None else f"(whole episodes, {counted(episodes, 'episode')} per batch)"
+    minibatch = plan.quantities.get("minibatch_transitions")
+    derived = minibatch is not None and minibatch.source == DERIVED and minibatch.value is not None
+    entries = {
+        "num_envs": plan.get("num_envs"),
+        "horizon_length": plan.get("rollout_steps", whole),
+        "batch_size": plan.get("rollout_transitions", plan.get("transitions_per_update")) or whole,
+        "minibatch_size": _size(plan) if minibatch is not None else None,
+        "mini_epochs": plan.get("epochs"),
+    }
+    lines = [f"         {name} = {value}" for name, value in entries.items() if value is not None]
+    lines = [f"{line} (auto-calculated)" if derived and "minibatch_size" in line else line for line in lines]
+    return "\n".join(["[INFO]: Batch configuration:", *lines])
+
+
+def batch_header(plan: Plan) -> str:
+    """One line on what a batch is (S4's header)."""
+    parts = [f"{_collected(plan)} per batch"]
+    if plan.get("epochs") is not None:
+        parts.append(counted(plan["epochs"], "update epoch"))
+    if "minibatch_transitions" in plan.quantities:
+        parts.append(f"{_size(plan)} minibatch size")
+    elif plan.get("transitions_per_update") is not None:
+        parts += [
+            counted(plan["updates_per_iteration"], "update"),
+            f"{counted(plan['transitions_per_update'], 'transition')} per update",
+        ]
+    return "Batch Training: " + ", ".join(parts)
+
+
+def batch_line(record: Mapping[str, Any], moving: MovingStatistics) -> str:
+    """One iteration (S4's line); Success and Focus only where the record tells them."""
+    returns = (
+        f"R: {_figure(moving.mean, 6, 3)} (MA: {_figure(moving.moving, 6, 3)}, Best: {_figure(moving.best, 6, 3)})"
+    )
+    parts = [
+        f"Batch {record['iteration']:3d}",
+        returns,
+        f"Loss: {_figure(record.get('loss'), 7, 4)}",
+        f"Entropy: {_figure(record.get('entropy'), 7, 4)}",
+        f"Episodes: {int(record.get('episodes') or 0)}",
+    ]
+    if record.get("success_rate") is not None:
+        parts.append(f"Success: {record['success_rate']:.2f}")
+    focus = focus_of(record)
+    if focus is not None:
+        parts.append(f"Focus: {focus[0]}({focus[1]:.3f})")
+    return " | ".join(parts)
+
+
+def focus_of(record: Mapping[str, Any]) -> tuple[str, float] | None:
+    """The reward component with the largest share; the first of equals."""
+    shares = {
+        name.removeprefix(SHARE): value
+        for name, value in record.items()
+        if name.startswith(SHARE) and value is not None and math.isfinite(value)
+    }
+    return max(shares.items(), key=lambda item: item[1]) if shares else None
+
+
+def evaluation_line(summary: Mapping[str, Any]) -> str:
+    """The figures of an evaluation, from what `summarise` gives."""
+    episodes = counted(summary["episodes"], "episode")
+    if summary.get("mean") is None:
+        return f"no return over {episodes}"
+    low, high = summary["iqr"]
+    text = (
+        f"mean return {_return(summary['mean'])}, median {_return(summary['median'])}, "
+        f"IQR {_return(low)} to {_return(high)}, IQM {_return(summary['iqm'])}"
+    )
+    if summary.get("iqm_interval") is not None:
+        text += " (95% interval {} to {})".format(*map(_return, summary["iqm_interval"]))
+    broken = summary.get("nonfinite_episodes", 0)
+    lost = f"; {counted(broken, 'episode')} left out, not finite" if broken else ""
+    return f"{text} over {episodes}{lost}"
+
+
+def duration(seconds: float) -> str:
+    """`0:42`, `12:05`, `3:07:00`, `2d 03:07`."""
+    whole = max(0, round(seconds))
+    minutes, hours, days = whole // 60 % 60, whole // 3600 % 24, whole // 86_400
+    if days:
+        return f"{days}d {hours:02d}:{minutes:02d}"
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+
+
+def _collected(plan: Plan) -> str:
+    if plan.get("rollout_episodes") is not None:
+        return counted(plan["rollout_episodes"], "episode")
+    agents = "" if plan.get("num_agents") is None else f" x {counted(plan['num_agents'], 'agent')}"
+    return f"{counted(plan.get('num_envs', 1), 'env')} x {counted(plan.get('rollout_steps', 1), 'step')}{agents}"
+
+
+def _size(plan: Plan) -> str:
+    """The minibatch's size; a rollout of episodes that is cut into parts has none before it is there."""
+    size, parts = plan.get("minibatch_transitions"), plan.get("minibatches")
+    if size is not None:
+        return str(size)
+    return "whole batch" if parts in (None, 1) else f"1/{parts} of the batch"
+
+
+def _figure(value: float | None, width: int, digits: int) -> str:
+    return f"{'-':>{width}}" if value is None or not math.isfinite(value) else f"{value:{width}.{digits}f}"
+
+
+def _return(value: float) -> str:
+    return f"{value:,.2f}"

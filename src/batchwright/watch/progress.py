@@ -1,0 +1,236 @@
+"""What a user sees while training: a live line on a terminal, few plain lines elsewhere, next to nothing when quiet."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TextIO
+
+from batchwright.planning.quantity import Plan, counted
+from batchwright.watch.curve import learning_curve
+from batchwright.watch.lines import (
+    RETURN,
+    batch_configuration,
+    batch_header,
+    batch_line,
+    duration,
+    evaluation_line,
+)
+from batchwright.watch.statistics import MovingStatistics
+
+BATCH_LINES = 30
+"""Batch lines of a whole run; with the first, the last and the status lines about 40."""
+STATUS_LINES = 10
+LIVE_EVERY_SECONDS = 0.2
+RATE_ITERATIONS = 50
+"""The ETA comes from the pace of the last so many iterations."""
+_CLEAR = "\r\x1b[2K"
+
+
+class Progress:
+    """The display of one run; a stream that breaks silences it and stops nothing."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        stream: TextIO | None = None,
+        *,
+        quiet: bool = False,
+        plain: bool = False,
+        total_iterations: int | None = None,
+        past: Iterable[Mapping[str, Any]] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`past` are the records before a resume, so that moving figures and the curve go on."""
+        self.plan = plan
+        self.quiet = quiet
+        self._stream = sys.stdout if stream is None else stream
+        self._live = not plain and not quiet and _is_terminal(self._stream)
+        self._total = total_iterations if total_iterations is not None else plan.get("iterations")
+        self._clock = clock
+        self._moving = MovingStatistics()
+        self._steps, self._returns = array("d"), array("d")
+        self._pace: deque[tuple[float, float, int]] = deque(maxlen=RATE_ITERATIONS)
+        self._milestone = self._status_milestone = -1
+        self._next_live = 0.0
+        self._shown = False  # a live line stands on the terminal
+        self._silent = False
+        self._unshown = ""  # the last batch line, where it was not due: a run that ends early shows it
+        for record in past:
+            self._take(record)
+
+    def header(self, run_dir: object, *lines: str) -> None:
+        """The batch configuration, where the run lies, further lines, and what a batch is."""
+        if not self.quiet:
+            texts = [
+                batch_configuration(self.plan),
+                f"run directory: {run_dir}",
+                *lines,
+                "",
+                batch_header(self.plan),
+                "",
+            ]
+            self._print("\n".join(texts))
+
+    def iteration(self, record: Mapping[str, Any]) -> None:
+        """Takes in the record of one finished iteration and shows what is due."""
+        self._take(record)
+        self._pace.append((self._clock(), self._fraction(record) or 0.0, record["env_steps"]))
+        if self.quiet or self._silent:
+            return
+        self._unshown = batch_line(record, self._moving)
+        if self._batch_line_is_due(record):
+            self._print(self._unshown)
+            self._unshown = ""
+        if self._live:
+            self._show_live(record)
+        elif self._status_is_due(record):
+            self._print(self._status(record))
+
+    def note(self, message: str, *, warning: bool = False) -> None:
+        """An event, an evaluation, a warning; warnings are shown even when quiet."""
+        if warning or not self.quiet:
+            self._print(f"warning: {message}" if warning else message)
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """The result; all keys may be missing: `evaluation` (of `summarise`), `env_steps`, `iterations`,
+        `wall_seconds`, `outcome` (a sentence, such as why the run ended early), `run_dir`."""
+        lines = []
+        if not self.quiet:
+            columns = min(shutil.get_terminal_size().columns - 1, 78)
+            lines += [self._unshown] if self._unshown else []
+            lines += ["", learning_curve(self._steps, self._returns, columns, ascii=not _has_unicode(self._stream)), ""]
+        if summary.get("outcome"):
+            lines.append(str(summary["outcome"]))
+        if summary.get("evaluation"):
+            lines.append(f"evaluation: {evaluation_line(summary['evaluation'])}")
+        elif self._moving.moving is not None:
+            lines.append(f"last training return {self._moving.moving:,.2f}, best {self._moving.best:,.2f}")
+        effort = _effort(summary)
+        lines += [effort] if effort else []
+        lines += [f"run directory: {summary['run_dir']}"] if summary.get("run_dir") else []
+        self._print("\n".join(lines))
+
+    def _take(self, record: Mapping[str, Any]) -> None:
+        self._moving.add(record.get(RETURN))
+        if self._moving.mean is not None:
+            self._steps.append(record["env_steps"])
+            self._returns.append(self._moving.mean)
+
+    def _fraction(self, record: Mapping[str, Any]) -> float | None:
+        """How much of the run is done, from 0 to 1; None where nobody knows its end."""
+        if self._total:
+            return min(1.0, (int(record["iteration"]) + 1) / self._total)
+        total_steps: int | None = self.plan.get("total_steps")
+        return min(1.0, float(record["env_steps"]) / total_steps) if total_steps else None
+
+    def _ends(self, record: Mapping[str, Any]) -> bool:
+        return self._fraction(record) == 1.0
+
+    def _batch_line_is_due(self, record: Mapping[str, Any]) -> bool:
+        """The first iteration, the last, and evenly between; ever rarer where the end is not known."""
+        milestone = self._milestone_of(record, BATCH_LINES)
+        due = milestone > self._milestone or self._ends(record)
+        self._milestone = max(self._milestone, milestone)
+        return due
+
+    def _status_is_due(self, record: Mapping[str, Any]) -> bool:
+        milestone = self._milestone_of(record, STATUS_LINES)
+        due = 0 < milestone != self._status_milestone
+        self._status_milestone = max(self._status_milestone, milestone)
+        return due
+
+    def _milestone_of(self, record: Mapping[str, Any], lines: int) -> int:
+        fraction = self._fraction(record)
+        if fraction is None:
+            return int(3 * math.log2(record["iteration"] + 1))
+        return int(fraction * lines + 1e-9)
+
+    def _status(self, record: Mapping[str, Any]) -> str:
+        """Where the run stands, how fast it is, when it ends."""
+        fraction, rate, seconds = self._fraction(record), self._steps_per_second(record), self._seconds_left()
+        of = f"/{self._total}" if self._total else ""
+        share = "" if fraction is None else f" ({fraction:.0%})"
+        parts = [f"iteration {record['iteration'] + 1}{of}{share}", f"{record['env_steps']:,} steps"]
+        parts += [] if self._moving.moving is None else [f"return {self._moving.moving:,.2f}"]
+        parts += [] if rate is None else [f"{rate:,.0f} steps/s"]
+        parts += [] if seconds is None else [f"ETA {duration(seconds)}"]
+        return " | ".join(parts)
+
+    def _show_live(self, record: Mapping[str, Any]) -> None:
+        """One line that is written over, cut to the terminal; the bar takes what room is left."""
+        now = self._clock()
+        if now < self._next_live and not self._ends(record):
+            return
+        self._next_live = now + LIVE_EVERY_SECONDS
+        line, fraction = self._status(record), self._fraction(record)
+        columns = max(20, shutil.get_terminal_size().columns - 1)
+        room = min(24, columns - len(line) - 1)
+        if fraction is not None and room >= 6:
+            line = f"{_bar(fraction, room, _has_unicode(self._stream))} {line}"
+        self._write(_CLEAR + line[:columns])
+        self._shown = True
+
+    def _steps_per_second(self, record: Mapping[str, Any]) -> float | None:
+        told: float | None = record.get("steps_per_second")
+        if told is not None or len(self._pace) < 2:
+            return told
+        (start, _, first), (end, _, last) = self._pace[0], self._pace[-1]
+        return (last - first) / (end - start) if end > start else None
+
+    def _seconds_left(self) -> float | None:
+        """From the pace of late iterations: the first of a process, with its compilation, only starts the clock."""
+        if len(self._pace) < 2:
+            return None
+        (start, first, _), (end, last, _) = self._pace[0], self._pace[-1]
+        return (end - start) * (1 - last) / (last - first) if last > first else None
+
+    def _print(self, text: str) -> None:
+        """Whole lines; the live line makes room for them and comes back with the next iteration."""
+        clear = _CLEAR if self._shown else ""
+        self._shown, self._next_live = False, 0.0
+        self._write(f"{clear}{text}\n")
+
+    def _write(self, text: str) -> None:
+        if self._silent:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):  # the reader went away (`| head`), the terminal closed: training goes on
+            self._silent = True
+
+
+def _effort(summary: Mapping[str, Any]) -> str:
+    """`100,352 steps, 49 iterations, 0:12, 8,362 steps/s`, as far as it is known."""
+    steps, seconds = summary.get("env_steps"), summary.get("wall_seconds")
+    parts = [] if steps is None else [f"{steps:,} steps"]
+    if summary.get("iterations") is not None:
+        parts.append(counted(summary["iterations"], "iteration"))
+    if seconds is not None:
+        parts.append(duration(seconds))
+        parts += [f"{steps / seconds:,.0f} steps/s"] if steps and seconds > 0 else []
+    return ", ".join(parts)
+
+
+def _bar(fraction: float, width: int, unicode: bool) -> str:
+    full, empty = ("━", "─") if unicode else ("#", "-")
+    done = int(fraction * width)
+    return full * done + empty * (width - done)
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty() and os.environ.get("TERM") != "dumb"
+    except (AttributeError, ValueError):
+        return False
+
+
+def _has_unicode(stream: TextIO) -> bool:
+    return (getattr(stream, "encoding", None) or "").lower().replace("-", "").startswith("utf")

@@ -1,0 +1,51 @@
+"""Event files for TensorBoard by tensorboardX, without TensorFlow or PyTorch. The one file that imports it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from batchwright.watch.writers import missing_package, numbers_of
+
+FLUSH_EVERY_SECONDS = 5.0
+
+
+class TensorBoardWriter:
+    """All metrics of an iteration as one event, over environment steps.
+
+    Events are written in this thread: tensorboardX's own SummaryWriter writes in another one, and once that has died of
+    a full disk it blocks its caller for ever. One event per scalar is also more than ten times slower.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from tensorboardX.event_file_writer import EventsWriter
+            from tensorboardX.proto import event_pb2, summary_pb2
+        except ImportError as error:
+            raise missing_package("tensorboardX", "tensorboard") from error
+        self._events, self._summaries = event_pb2, summary_pb2
+        folder.mkdir(parents=True, exist_ok=True)
+        # Two starts within one second must not share a file.
+        self._writer = EventsWriter(str(folder / "events"), f".{os.getpid()}-{time.monotonic_ns()}")
+        self._started = False
+        self._next_flush = 0.0
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        numbers = numbers_of(record)
+        step, now = int(numbers["env_steps"]), time.time()
+        if not self._started:  # tells TensorBoard to forget what an earlier process wrote from this step on
+            session = self._events.SessionLog(status=self._events.SessionLog.START)
+            self._writer.write_event(self._events.Event(wall_time=now, step=step, session_log=session))
+            self._started = True
+        values = [self._summaries.Summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
+        summary = self._summaries.Summary(value=values)
+        self._writer.write_event(self._events.Event(wall_time=now, step=step, summary=summary))
+        if time.monotonic() >= self._next_flush:
+            self._writer.flush()
+            self._next_flush = time.monotonic() + FLUSH_EVERY_SECONDS
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,38 @@
+"""Weights & Biases, offline unless WANDB_MODE says otherwise. The one file that imports wandb."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from batchwright.watch.writers import missing_package, numbers_of
+
+
+class WandbWriter:
+    """All metrics over environment steps; `wandb sync` of the folder sends them later.
+
+    The console is left alone, so that the progress line stays whole, and so is the code: nothing is saved but metrics.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            import wandb
+        except ImportError as error:
+            raise missing_package("wandb", "wandb") from error
+        mode: Any = os.environ.get("WANDB_MODE", "offline")
+        self._run: Any = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", "batchwright"),
+            name=folder.resolve().name,
+            dir=str(folder),
+            mode=mode,
+            settings=wandb.Settings(console="off", silent=True, save_code=False, disable_git=True),
+        )
+        self._run.define_metric("*", step_metric="env_steps")
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        self._run.log(numbers_of(record))
+
+    def close(self) -> None:
+        self._run.finish()

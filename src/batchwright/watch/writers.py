@@ -1,0 +1,149 @@
+"""Copies of the metrics for other tools, best effort: one that fails is dropped with a warning, the run goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from batchwright.core.errors import UserError, unknown
+from batchwright.core.files import write_atomically
+from batchwright.core.run_dir import RunDir
+from batchwright.watch.json_lines import json_safe
+
+OnWarning = Callable[[str], None]
+
+
+class Writer(Protocol):
+    """Takes the record of each iteration; a resumed run starts it anew with the iteration after its checkpoint."""
+
+    def write(self, record: Mapping[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SafeWriter:
+    """A writer that never raises: at its first failure it warns once and is dropped."""
+
+    def __init__(self, name: str, make: Callable[[], Writer], on_warning: OnWarning) -> None:
+        self.name = name
+        self._on_warning = on_warning
+        self._writer: Writer | None = None
+        try:
+            self._writer = make()
+        except UserError:  # the user asked for a package that is not installed: told before training starts
+            raise
+        except Exception as error:
+            self._drop(error)
+
+    @property
+    def works(self) -> bool:
+        return self._writer is not None
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        if self._writer is not None:
+            try:
+                self._writer.write(record)
+            except Exception as error:
+                self._drop(error)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            try:
+                self._writer.close()
+            except Exception as error:
+                self._drop(error)
+            self._writer = None
+
+    def _drop(self, error: Exception) -> None:
+        broken, self._writer = self._writer, None
+        self._on_warning(
+            f"the {self.name} writer failed and is left out from here on: {type(error).__name__}: {error}. "
+            "metrics.jsonl has everything."
+        )
+        if broken is not None:
+            with contextlib.suppress(Exception):
+                broken.close()
+
+
+class CsvWriter:
+    """`metrics.csv`: a column per metric; a metric that comes up later gets its column, empty before."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._columns: list[str] = []
+        self._started = False
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        record = json_safe(record)
+        if not self._started:  # rows of a run that was killed are made again from its checkpoint on
+            self._rewrite([row for row in self._rows() if int(row["iteration"]) < record["iteration"]], record)
+            self._started = True
+        elif any(name not in self._columns for name in record):
+            self._rewrite(self._rows(), record)
+        with self.path.open("a", newline="") as file:
+            csv.DictWriter(file, self._columns, restval="").writerow(record)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _rows(self) -> list[dict[str, str]]:
+        if not self.path.exists():
+            return []
+        with self.path.open(newline="") as file:
+            reader = csv.DictReader(file)
+            self._columns = list(reader.fieldnames or ())
+            return [row for row in reader if (row.get("iteration") or "").isdigit() and None not in row.values()]
+
+    def _rewrite(self, rows: list[dict[str, str]], record: Mapping[str, Any]) -> None:
+        self._columns = list(dict.fromkeys((*self._columns, *record)))
+        text = io.StringIO(newline="")
+        table = csv.DictWriter(text, self._columns, restval="")
+        table.writeheader()
+        table.writerows(rows)
+        write_atomically(self.path, text.getvalue().encode())
+
+
+def make_writers(names: Iterable[str], run_dir: RunDir, on_warning: OnWarning) -> list[SafeWriter]:
+    """The writers a user asked for; a name that is unknown or a package that is missing is refused."""
+    makers: dict[str, Callable[[RunDir], Writer]] = {
+        "csv": _make_csv,
+        "tensorboard": _make_tensorboard,
+        "wandb": _make_wandb,
+    }
+    writers: list[SafeWriter] = []
+    for name in dict.fromkeys(names):
+        if name not in makers:
+            raise unknown("writer", name, makers)
+        writers.append(SafeWriter(name, partial(makers[name], run_dir), on_warning))
+    return writers
+
+
+def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
+    """What a curve can be drawn of."""
+    return {name: float(value) for name, value in json_safe(record).items() if isinstance(value, int | float)}
+
+
+def missing_package(package: str, extra: str) -> UserError:
+    """The error for a writer whose package is not installed."""
+    return UserError(f"the {extra} writer needs the package {package}.", [f"pip install 'batchwright[{extra}]'"])
+
+
+def _make_csv(run_dir: RunDir) -> Writer:
+    return CsvWriter(run_dir.path / "metrics.csv")
+
+
+def _make_tensorboard(run_dir: RunDir) -> Writer:
+    from batchwright.watch.tensorboard_writer import TensorBoardWriter
+
+    return TensorBoardWriter(run_dir.path / "tensorboard")
+
+
+def _make_wandb(run_dir: RunDir) -> Writer:
+    from batchwright.watch.wandb_writer import WandbWriter
+
+    return WandbWriter(run_dir.path)

@@ -1,0 +1,294 @@
+"""What a user sees: the lines of the seeds with true values, a live line on terminals, few lines elsewhere."""
+
+import io
+import math
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from run_batchwright import plan
+
+from batchwright.planning.quantity import Plan
+from batchwright.watch.curve import learning_curve
+from batchwright.watch.lines import batch_configuration, batch_header, batch_line, duration, evaluation_line
+from batchwright.watch.progress import Progress
+from batchwright.watch.statistics import MovingStatistics, summarise
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def clock(step_seconds: float) -> Any:
+    """A clock that moves by the same step whenever it is read."""
+
+    def ticks() -> Iterator[float]:
+        now = 0.0
+        while True:
+            now += step_seconds
+            yield now
+
+    return ticks().__next__
+
+
+def record(iteration: int, value: float | None = 1.0, **more: Any) -> dict[str, Any]:
+    told = {
+        "iteration": iteration,
+        "env_steps": 2048 * (iteration + 1),
+        "loss": 0.0234,
+        "entropy": 0.0456,
+        "episodes": 10,
+    }
+    return told | ({} if value is None else {"episode_return": value}) | more
+
+
+def steps_plan(**wishes: Any) -> Plan:
+    return plan(num_envs=8, rollout_steps=256, minibatch_transitions=64, epochs=10, **wishes)
+
+
+def train(progress: Progress, count: int) -> None:
+    for iteration in range(count):
+        progress.iteration(record(iteration, float(iteration)))
+
+
+def test_the_header_of_episodes_is_the_one_of_the_seed() -> None:
+    found = plan(rollout_episodes=10, epochs=4, minibatch_transitions=64, episode_steps=100)
+    assert batch_header(found) == "Batch Training: 10 episodes per batch, 4 update epochs, 64 minibatch size"
+
+
+def test_the_header_of_steps_names_environments_and_steps() -> None:
+    expected = "Batch Training: 8 envs x 256 steps per batch, 10 update epochs, 64 minibatch size"
+    assert batch_header(steps_plan()) == expected
+
+
+def test_the_batch_configuration_is_the_one_of_the_seed() -> None:
+    found = plan(num_envs=16, rollout_steps=16, epochs=8)
+    assert batch_configuration(found).splitlines() == [
+        "[INFO]: Batch configuration:",
+        "         num_envs = 16",
+        "         horizon_length = 16",
+        "         batch_size = 256",
+        "         minibatch_size = 128 (auto-calculated)",
+        "         mini_epochs = 8",
+    ]
+
+
+def test_a_minibatch_the_user_stated_is_not_called_auto_calculated() -> None:
+    assert "minibatch_size = 64\n" in batch_configuration(steps_plan())
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"rollout_episodes": 10},
+        {"rollout_episodes": 10, "minibatches": 4},
+        {"algo": "reinforce"},
+        {"algo": "a2c"},
+        {"algo": "sac", "obs_shape": (3,), "action_size": 1},
+        {"policy": "act"},
+        {"num_agents": 2},
+    ],
+)
+def test_every_kind_of_plan_has_a_header_without_holes(wishes: dict[str, Any]) -> None:
+    found = plan(**wishes)
+    text = batch_configuration(found) + "\n" + batch_header(found)
+    assert "None" not in text
+    Progress(found, io.StringIO()).iteration(record(0))
+
+
+def test_the_batch_line_is_the_one_of_the_seed() -> None:
+    moving = MovingStatistics()
+    for value in (2.123, 1.234):
+        moving.add(value)
+    told = record(0, success_rate=0.6, **{"share/graph_reward": 0.423, "share/spawn_reward": 0.3})
+    assert batch_line(told, moving) == (
+        "Batch   0 | R:  1.234 (MA:  1.679, Best:  2.123) | Loss:  0.0234 | Entropy:  0.0456 | Episodes: 10 | "
+        "Success: 0.60 | Focus: graph_reward(0.423)"
+    )
+
+
+def test_success_and_focus_are_left_out_where_the_task_has_none_and_nothing_is_made_up() -> None:
+    line = batch_line({"iteration": 12, "env_steps": 1, "loss": math.nan}, MovingStatistics())
+    assert line == "Batch  12 | R:      - (MA:      -, Best:      -) | Loss:       - | Entropy:       - | Episodes: 0"
+
+
+def test_an_evaluation_is_told_in_one_line() -> None:
+    assert evaluation_line(summarise([10, 20])) == (
+        "mean return 15.00, median 15.00, IQR 12.50 to 17.50, IQM 15.00 (95% interval 10.00 to 20.00) over 2 episodes"
+    )
+    assert evaluation_line(summarise([])) == "no return over 0 episodes"
+    assert evaluation_line(summarise([1.0, math.nan])).endswith("over 2 episodes; 1 episode left out, not finite")
+
+
+def test_durations_read_like_a_clock() -> None:
+    assert [duration(seconds) for seconds in (0, 42, 725, 11220, 184_020)] == [
+        "0:00",
+        "0:42",
+        "12:05",
+        "3:07:00",
+        "2d 03:07",
+    ]
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 39, 40, 41, 500, 12_345])
+def test_plain_output_has_the_first_and_the_last_batch_and_about_forty_lines(iterations: int) -> None:
+    stream = io.StringIO()
+    train(Progress(steps_plan(), stream, total_iterations=iterations), iterations)
+    text = stream.getvalue()
+    assert "\r" not in text
+    assert "\x1b" not in text
+    batches = [int(found) for found in re.findall(r"^Batch +(\d+)", text, re.M)]
+    assert batches[0] == 0
+    assert batches[-1] == iterations - 1
+    assert batches == sorted(set(batches))
+    assert len(text.splitlines()) <= 42
+
+
+def test_a_run_whose_end_is_not_known_shows_ever_rarer_lines() -> None:
+    stream = io.StringIO()
+    bare = Plan("on-policy", "ppo", {})
+    train(Progress(bare, stream), 10_000)
+    assert 20 <= len(re.findall(r"^Batch", stream.getvalue(), re.M)) <= 45
+
+
+def test_a_run_that_ends_early_still_shows_its_last_batch() -> None:
+    stream = io.StringIO()
+    progress = Progress(steps_plan(), stream, total_iterations=1000)
+    train(progress, 50)
+    assert "Batch  49" not in stream.getvalue()
+    progress.finish({"outcome": "interrupted"})
+    assert "Batch  49" in stream.getvalue()
+
+
+def test_a_terminal_gets_one_live_line_five_times_a_second_and_lines_above_it() -> None:
+    stream = Terminal()
+    progress = Progress(steps_plan(), stream, total_iterations=1000, clock=clock(0.01))
+    train(progress, 1000)
+    progress.note("saved a checkpoint")
+    pieces = stream.getvalue().split("\r\x1b[2K")
+    live = [piece for piece in pieces if " | ETA " in piece and not piece.endswith("\n")]
+    assert 50 <= len(live) <= 140  # the clock is read twice per iteration: 20 seconds; a batch line redraws at once
+    assert pieces[-1] == "saved a checkpoint\n"
+    assert "iteration 1000/1000 (100%) | 2,048,000 steps | return 994.50" in live[-1]
+
+
+def test_the_live_line_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    train(Progress(steps_plan(), stream, total_iterations=10, clock=clock(1.0)), 10)
+    live = [piece for piece in stream.getvalue().split("\r\x1b[2K") if piece.startswith("iteration")]
+    assert live
+    assert all(len(piece.split("\n")[0].split("Batch")[0]) <= 39 for piece in live)
+
+
+def test_a_terminal_in_plain_mode_and_a_dumb_one_get_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    for plain, terminal in ((True, "xterm"), (False, "dumb")):
+        monkeypatch.setenv("TERM", terminal)
+        stream = Terminal()
+        train(Progress(steps_plan(), stream, plain=plain, total_iterations=100), 100)
+        assert "\x1b" not in stream.getvalue()
+        assert "\r" not in stream.getvalue()
+
+
+def test_the_eta_comes_from_the_pace() -> None:
+    stream = io.StringIO()
+    train(Progress(steps_plan(), stream, total_iterations=100, clock=clock(2.0)), 50)
+    # 50 of 100 iterations done, 2 seconds each
+    assert "iteration 50/100 (50%) | 102,400 steps | return 44.50 | 1,024 steps/s | ETA 1:40" in stream.getvalue()
+
+
+def test_quiet_shows_warnings_and_the_result_alone() -> None:
+    stream = Terminal()
+    progress = Progress(steps_plan(), stream, quiet=True, total_iterations=10)
+    progress.header("runs/x", "more")
+    train(progress, 10)
+    progress.note("saved")
+    progress.note("reward is constant", warning=True)
+    progress.finish({"evaluation": summarise([7.0]), "run_dir": "runs/x"})
+    assert stream.getvalue().splitlines() == [
+        "warning: reward is constant",
+        "evaluation: mean return 7.00, median 7.00, IQR 7.00 to 7.00, IQM 7.00 over 1 episode",
+        "run directory: runs/x",
+    ]
+
+
+def test_the_end_shows_curve_evaluation_effort_and_where_the_run_lies() -> None:
+    stream = io.StringIO()
+    progress = Progress(steps_plan(), stream, total_iterations=49)
+    progress.header("runs/x")
+    train(progress, 49)
+    progress.finish({"env_steps": 100_352, "iterations": 49, "wall_seconds": 12.0, "run_dir": "runs/x"})
+    end = stream.getvalue().splitlines()[-3:]
+    expected = ["last training return 43.50, best 48.00", "100,352 steps, 49 iterations, 0:12, 8,363 steps/s"]
+    assert end == [*expected, "run directory: runs/x"]
+
+
+def test_a_resumed_run_goes_on_with_moving_figures_and_curve() -> None:
+    straight, resumed = io.StringIO(), io.StringIO()
+    records = [record(i, float(i * i % 11)) for i in range(60)]
+    whole = Progress(steps_plan(), straight, total_iterations=60, clock=clock(1.0))
+    for told in records:
+        whole.iteration(told)
+    later = Progress(steps_plan(), resumed, total_iterations=60, past=records[:31], clock=clock(1.0))
+    for told in records[31:]:
+        later.iteration(told)
+    for progress in (whole, later):
+        progress.finish({})
+    assert straight.getvalue().splitlines()[-20:] == resumed.getvalue().splitlines()[-20:]
+
+
+def test_a_reader_that_goes_away_stops_nothing() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    stream = os.fdopen(write, "w")
+    progress = Progress(steps_plan(), stream, total_iterations=10)
+    progress.header("runs/x")
+    train(progress, 10)
+    progress.finish({})
+    with pytest.raises(BrokenPipeError):
+        stream.close()
+
+
+def test_a_stream_without_unicode_gets_an_ascii_curve() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    progress = Progress(steps_plan(), stream, total_iterations=30)
+    train(progress, 30)
+    progress.finish({})
+    assert "*" in raw.getvalue().decode("ascii")
+
+
+def test_a_rising_curve_goes_from_the_lower_left_to_the_upper_right() -> None:
+    lines = learning_curve([0, 50, 100], [0.0, 50.0, 100.0], 32, 5, ascii=True).splitlines()
+    assert [line[:5] for line in lines[:5]] == ["100 |", "    |", " 50 |", "    |", "  0 |"]
+    marks = [[column for column, mark in enumerate(line) if mark == "*"] for line in lines[:5]]
+    assert marks[0][-1] == 31
+    assert marks[4][0] == 5
+    assert all(lower[-1] <= upper[0] for upper, lower in zip(marks, marks[1:], strict=False))
+    assert lines[-1].strip().startswith("0")
+    assert lines[-1].endswith("100 steps")
+
+
+def test_a_braille_curve_has_the_size_asked_for() -> None:
+    steps = range(1000)
+    lines = learning_curve(list(steps), [math.sin(step / 100) for step in steps], 60, 8).splitlines()
+    assert len(lines) == 8 + 2
+    assert all(len(line) <= 60 for line in lines)
+    assert any(0x2800 < ord(mark) < 0x2900 for mark in "".join(lines))
+
+
+def test_curves_of_nothing_of_one_point_and_of_holes_are_drawn() -> None:
+    assert learning_curve([], []) == "no episode has ended: no learning curve"
+    assert learning_curve([1], [math.nan]) == "no episode has ended: no learning curve"
+    assert learning_curve([1, 2], [None, math.inf]) == "no episode has ended: no learning curve"
+    assert "*" in learning_curve([5], [3.0], ascii=True)
+    assert "*" in learning_curve([5, 5, 5], [3.0, 4.0, 5.0], ascii=True)
+    assert "*" in learning_curve([1, 2, 3, 4], [1.0, math.nan, None, 1.0], ascii=True)
+    assert "*" in learning_curve([1, 2], [-1e30, 1e30], width=1, height=1, ascii=True)
