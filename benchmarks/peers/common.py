@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
@@ -108,12 +108,26 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+@contextlib.contextmanager
+def stdout_to_stderr() -> Iterator[None]:
+    """At the level of the file descriptor: loggers that already hold `sys.stdout` and C++ code follow too."""
+    sys.stdout.flush()
+    saved = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(saved, 1)
+        os.close(saved)
+
+
 def measure(
     contender: str, packages: tuple[str, ...], settings: Settings, train: Callable[[Settings, IterationClock], Any]
 ) -> None:
     """Run `train` until its clock has seen enough, then print the one line of JSON; all other output is stderr's."""
     clock = IterationClock(settings)
-    with contextlib.redirect_stdout(sys.stderr):
+    with stdout_to_stderr():
         train(settings, clock)
     line = {
         "contender": contender,

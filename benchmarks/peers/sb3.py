@@ -6,9 +6,10 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import torch
+from stable_baselines3 import PPO
+
 from peers.common import IterationClock, Settings, measure, parse_settings
 from peers.sb3_common import SpeedCallback, make_vec_env_for, ppo_arguments
-from stable_baselines3 import PPO
 
 
 def train(settings: Settings, clock: IterationClock) -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+
 from peers.common import (
     CLIP_RANGE,
     ENTROPY_COEFFICIENT,
@@ -16,9 +20,6 @@ from peers.common import (
     IterationClock,
     Settings,
 )
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 
 class SpeedCallback(BaseCallback):

@@ -14,6 +14,18 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
+from tianshou.algorithm import PPO
+from tianshou.algorithm.algorithm_base import policy_within_training_step
+from tianshou.algorithm.modelfree.reinforce import DiscreteActorPolicy, ProbabilisticActorPolicy
+from tianshou.algorithm.optim import AdamOptimizerFactory
+from tianshou.data import Collector, CollectStats, VectorReplayBuffer
+from tianshou.env import DummyVectorEnv
+from tianshou.utils.net.common import Net
+from tianshou.utils.net.continuous import ContinuousActorProbabilistic, ContinuousCritic
+from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
+from tianshou.utils.torch_utils import torch_train_mode
+from torch.distributions import Distribution, Independent, Normal
+
 from peers.common import (
     CLIP_RANGE,
     ENTROPY_COEFFICIENT,
@@ -28,18 +40,6 @@ from peers.common import (
     measure,
     parse_settings,
 )
-from torch.distributions import Distribution, Independent, Normal
-
-from tianshou.algorithm import PPO
-from tianshou.algorithm.algorithm_base import policy_within_training_step
-from tianshou.algorithm.modelfree.reinforce import DiscreteActorPolicy, ProbabilisticActorPolicy
-from tianshou.algorithm.optim import AdamOptimizerFactory
-from tianshou.data import Collector, CollectStats, VectorReplayBuffer
-from tianshou.env import DummyVectorEnv
-from tianshou.utils.net.common import Net
-from tianshou.utils.net.continuous import ContinuousActorProbabilistic, ContinuousCritic
-from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
-from tianshou.utils.torch_utils import torch_train_mode
 
 
 def make_envs(settings: Settings) -> Any:
@@ -60,7 +60,7 @@ def body(observation_shape: tuple[int, ...]) -> Net:
     return Net(state_shape=observation_shape, hidden_sizes=HIDDEN_UNITS, activation=torch.nn.Tanh)
 
 
-def make_algorithm(env: gymnasium.Env[Any, Any], minibatch: int) -> PPO:
+def make_algorithm(env: gymnasium.Env[Any, Any]) -> PPO:
     shape, actions = env.observation_space.shape, env.action_space
     if isinstance(actions, gymnasium.spaces.Discrete):
         actor = DiscreteActor(preprocess_net=body(shape), action_shape=actions.n, softmax_output=False)
@@ -87,7 +87,7 @@ def train(settings: Settings, clock: IterationClock) -> None:
     torch.set_num_threads(settings.threads)
     np.random.seed(0)
     torch.manual_seed(0)
-    algorithm = make_algorithm(gymnasium.make(settings.env), settings.minibatch)
+    algorithm = make_algorithm(gymnasium.make(settings.env))
     buffer = VectorReplayBuffer(settings.iteration_steps, settings.num_envs)
     collector = Collector[CollectStats](algorithm, make_envs(settings), buffer)
     collector.reset()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from batchwright.envs.catalog import TaskSpec
     from batchwright.nets.policy import NetworkMaker
     from batchwright.training.launch import Result
+    from batchwright.training.load import TrainedPolicy
 
 
 def plan(
@@ -93,8 +94,8 @@ def train(
 ) -> Result:
     """Plans and trains; returns where the run lies and its final evaluation.
 
-    `wishes` are the flags of `batchwright train` with underscores; `network` is a function (inputs, raw outputs, values)
-    -> `batchwright.Network` that replaces the built-in network.
+    `wishes` are the flags of `batchwright train` with underscores; `network` is a function (inputs, raw outputs,
+    values) -> `batchwright.Network` that replaces the built-in network.
     """
     from batchwright.training.launch import Voices, continue_run
 
@@ -113,7 +114,7 @@ def prepare(
     **wishes: Any,
 ) -> Path:
     """A run directory with its plan, nothing trained yet: `resume` trains it."""
-    one_thread_for_small_programs()
+    set_up_jax()
     from batchwright.training.launch import create_run
 
     resolved, made = plan_to_train(
@@ -136,7 +137,6 @@ def plan_to_train(
     from batchwright.training.choose import choose_engine, with_choice
 
     flags = {"env": env, **{name: value for name, value in wishes.items() if value is not None}}
-    preset = preset or tuned_preset(env, flags, config)
     resolved = resolve(flags, preset, config)
     if resolved.config.regime != ON_POLICY:
         raise UserError(
@@ -157,30 +157,35 @@ def plan_to_train(
     return resolved, made
 
 
-def tuned_preset(env: str, flags: dict[str, Any], config: str | Path | None) -> str | None:
-    """The preset that was tuned for an environment, where the user stated neither a preset nor another algorithm."""
-    from batchwright.config.presets import preset_names
-
-    if config is not None:
-        return None
-    algo = flags.get("algo", "ppo")
-    name = f"{algo}-{env.lower().rsplit('-v', 1)[0]}"
-    return name if name in preset_names() else None
-
-
 def resume(
     run: str | Path, *, quiet: bool = False, writers: tuple[str, ...] = (), network: NetworkMaker | None = None
 ) -> Result:
     """Goes on with a run from its last good checkpoint; equal, bit for bit, to never having stopped."""
-    one_thread_for_small_programs()
+    set_up_jax()
     from batchwright.training.launch import Voices, continue_run
 
     return continue_run(run, Voices(quiet=quiet, writers=writers), network)
 
 
-def one_thread_for_small_programs() -> None:
-    """XLA's threads cost more than they bring on the small programs of policy training (docs/log.md).
+def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
+    """The trained policy of a run: call it with an observation, get an action."""
+    set_up_jax()
+    from batchwright.training.load import load as load_policy
 
-    To be called before JAX starts; a value that the user set stays.
+    return load_policy(run, network)
+
+
+def set_up_jax() -> None:
+    """Settings that must stand before JAX starts; what the user set stays.
+
+    XLA's threads cost more than they bring on the small programs of policy training (docs/log.md). Compiled programs
+    are kept, so that the second start of one is quick.
     """
-    os.environ.setdefault("NPROC", "1")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "batchwright" / "programs"
+    for name, value in {
+        "NPROC": "1",
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
+        "JAX_COMPILATION_CACHE_MAX_SIZE": str(512 * 1024**2),
+    }.items():
+        os.environ.setdefault(name, value)

@@ -1,4 +1,4 @@
-"""The command `batchwright`: reads words, calls the library, prints; exits with 0 (done), 2 (bad input), 3 (diverged) or 130."""
+"""The command `batchwright`. Exit codes: 0 done, 2 bad input, 3 training diverged, 130 interrupted after saving."""
 
 from __future__ import annotations
 

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from run_batchwright import plan
 
 from batchwright.planning.quantity import Plan
-from batchwright.watch.curve import learning_curve
 from batchwright.watch.lines import batch_configuration, batch_header, batch_line, duration, evaluation_line
 from batchwright.watch.progress import Progress
 from batchwright.watch.statistics import MovingStatistics, summarise
+from run_batchwright import plan
 
 
 class Terminal(io.StringIO):
@@ -24,6 +23,12 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+@pytest.fixture(autouse=True)
+def ordinary_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
 
 
 def clock(step_seconds: float) -> Any:
@@ -59,7 +64,7 @@ def train(progress: Progress, count: int) -> None:
 
 
 def test_the_header_of_episodes_is_the_one_of_the_seed() -> None:
-    found = plan(rollout_episodes=10, epochs=4, minibatch_transitions=64, episode_steps=100)
+    found = plan(rollout_episodes=10, epochs=4, minibatch_transitions=64)
     assert batch_header(found) == "Batch Training: 10 episodes per batch, 4 update epochs, 64 minibatch size"
 
 
@@ -140,7 +145,7 @@ def test_durations_read_like_a_clock() -> None:
 @pytest.mark.parametrize("iterations", [1, 2, 39, 40, 41, 500, 12_345])
 def test_plain_output_has_the_first_and_the_last_batch_and_about_forty_lines(iterations: int) -> None:
     stream = io.StringIO()
-    train(Progress(steps_plan(), stream, total_iterations=iterations), iterations)
+    train(Progress(steps_plan(), stream, total_iterations=iterations, clock=clock(2.0)), iterations)
     text = stream.getvalue()
     assert "\r" not in text
     assert "\x1b" not in text
@@ -173,19 +178,21 @@ def test_a_terminal_gets_one_live_line_five_times_a_second_and_lines_above_it() 
     train(progress, 1000)
     progress.note("saved a checkpoint")
     pieces = stream.getvalue().split("\r\x1b[2K")
-    live = [piece for piece in pieces if " | ETA " in piece and not piece.endswith("\n")]
+    live = [piece for piece in pieces if " | ETA " in piece]
     assert 50 <= len(live) <= 140  # the clock is read twice per iteration: 20 seconds; a batch line redraws at once
     assert pieces[-1] == "saved a checkpoint\n"
-    assert "iteration 1000/1000 (100%) | 2,048,000 steps | return 994.50" in live[-1]
+    assert live[-1].startswith("━━━━━━━━━━━━━━━━━━")
+    assert live[-1].endswith(" 1000/1000 (100%) | ETA 0:00 | return 994.50 | 2,048,000 steps | 102,400 steps/s")
 
 
 def test_the_live_line_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()
     train(Progress(steps_plan(), stream, total_iterations=10, clock=clock(1.0)), 10)
-    live = [piece for piece in stream.getvalue().split("\r\x1b[2K") if piece.startswith("iteration")]
-    assert live
-    assert all(len(piece.split("\n")[0].split("Batch")[0]) <= 39 for piece in live)
+    live = [piece for piece in stream.getvalue().split("\r\x1b[2K") if "/10 (" in piece]
+    assert len(live) == 10
+    assert all(len(piece.split("\n")[0]) <= 39 for piece in live)
+    assert live[4] == "━━━━━━━━───────── 5/10 (50%) | ETA 0:10"  # 8 of 17 full, 39 columns in all
 
 
 def test_a_terminal_in_plain_mode_and_a_dumb_one_get_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +208,13 @@ def test_the_eta_comes_from_the_pace() -> None:
     stream = io.StringIO()
     train(Progress(steps_plan(), stream, total_iterations=100, clock=clock(2.0)), 50)
     # 50 of 100 iterations done, 2 seconds each
-    assert "iteration 50/100 (50%) | 102,400 steps | return 44.50 | 1,024 steps/s | ETA 1:40" in stream.getvalue()
+    assert "iteration 50/100 (50%) | ETA 1:40 | return 44.50 | 102,400 steps | 1,024 steps/s" in stream.getvalue()
+
+
+def test_a_plain_run_of_a_moment_has_batch_lines_alone() -> None:
+    stream = io.StringIO()
+    train(Progress(steps_plan(), stream, total_iterations=20, clock=clock(0.01)), 20)
+    assert [line[:5] for line in stream.getvalue().splitlines()] == ["Batch"] * 20
 
 
 def test_quiet_shows_warnings_and_the_result_alone() -> None:
@@ -263,32 +276,3 @@ def test_a_stream_without_unicode_gets_an_ascii_curve() -> None:
     train(progress, 30)
     progress.finish({})
     assert "*" in raw.getvalue().decode("ascii")
-
-
-def test_a_rising_curve_goes_from_the_lower_left_to_the_upper_right() -> None:
-    lines = learning_curve([0, 50, 100], [0.0, 50.0, 100.0], 32, 5, ascii=True).splitlines()
-    assert [line[:5] for line in lines[:5]] == ["100 |", "    |", " 50 |", "    |", "  0 |"]
-    marks = [[column for column, mark in enumerate(line) if mark == "*"] for line in lines[:5]]
-    assert marks[0][-1] == 31
-    assert marks[4][0] == 5
-    assert all(lower[-1] <= upper[0] for upper, lower in zip(marks, marks[1:], strict=False))
-    assert lines[-1].strip().startswith("0")
-    assert lines[-1].endswith("100 steps")
-
-
-def test_a_braille_curve_has_the_size_asked_for() -> None:
-    steps = range(1000)
-    lines = learning_curve(list(steps), [math.sin(step / 100) for step in steps], 60, 8).splitlines()
-    assert len(lines) == 8 + 2
-    assert all(len(line) <= 60 for line in lines)
-    assert any(0x2800 < ord(mark) < 0x2900 for mark in "".join(lines))
-
-
-def test_curves_of_nothing_of_one_point_and_of_holes_are_drawn() -> None:
-    assert learning_curve([], []) == "no episode has ended: no learning curve"
-    assert learning_curve([1], [math.nan]) == "no episode has ended: no learning curve"
-    assert learning_curve([1, 2], [None, math.inf]) == "no episode has ended: no learning curve"
-    assert "*" in learning_curve([5], [3.0], ascii=True)
-    assert "*" in learning_curve([5, 5, 5], [3.0, 4.0, 5.0], ascii=True)
-    assert "*" in learning_curve([1, 2, 3, 4], [1.0, math.nan, None, 1.0], ascii=True)
-    assert "*" in learning_curve([1, 2], [-1e30, 1e30], width=1, height=1, ascii=True)

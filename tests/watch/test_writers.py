@@ -4,6 +4,7 @@ import csv
 import errno
 import struct
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,8 @@ def test_wandb_writes_offline_into_the_run(tmp_path: Path, monkeypatch: pytest.M
         writer.write(record(iteration))
     writer.close()
     (stored,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    content = stored.read_bytes()
-    assert content.count(b"env_steps") >= 3
-    assert b"loss" in content
+    until = time.monotonic() + 30  # wandb's own process may write a moment after `finish` has returned
+    while stored.read_bytes().count(b"env_steps") < 3 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert stored.read_bytes().count(b"env_steps") >= 3
+    assert b"loss" in stored.read_bytes()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from batchwright.config import aliases, schema
-from batchwright.config.presets import read_preset
+from batchwright.config.presets import NO_PRESET, read_preset, tuned_preset
 from batchwright.config.schema import FIELDS, SECTION_OF, SECTIONS, Config, flag_of
 from batchwright.config.values import check
 from batchwright.core.errors import UserError, did_you_mean
@@ -66,6 +66,10 @@ def resolve(
     file_preset = _named_preset(entries, Path(config_file or ""))
     replaced = preset is not None and file_preset not in (None, preset)
     preset = file_preset if preset is None else preset
+    if preset is None and config_file is None:
+        preset = tuned_preset(flags.get("env"), flags.get("algo"))
+    elif preset == NO_PRESET:
+        preset = None
     regime = _guess_regime(flags, entries, preset)
 
     layers = []

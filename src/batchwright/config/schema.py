@@ -16,7 +16,16 @@ POLICIES = ("act", "smolvla")
 HOLDS = ("transitions-per-update", "reuse", "total-steps")
 TRAINERS = ("rl_games", "sb3", "lerobot")
 
-ENGINE_CHOICES = ("auto", "jax", "envpool", "gymnasium", "gymnasium-vector", "gymnasium-sync", "gymnasium-async")
+ENGINE_CHOICES = (
+    "auto",
+    "jax",
+    "envpool",
+    "envpool-host",
+    "gymnasium",
+    "gymnasium-vector",
+    "gymnasium-sync",
+    "gymnasium-async",
+)
 
 ON_POLICY, REPLAY, DATASET = "on-policy", "replay", "dataset"
 REGIMES = (ON_POLICY, REPLAY, DATASET)

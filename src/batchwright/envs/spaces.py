@@ -228,7 +228,7 @@ def _bound(values: NDArray[Any]) -> str:
 
 def to_native(spec: Spec, tree: Any) -> Any:
     """One canonical action as the environment itself takes it: choices from their start, arrays in its dtype."""
-    values = []
+    values: list[Any] = []
     for path, leaf in leaves(spec):
         value = np.asarray(value_at(tree, path))
         if isinstance(leaf, Discrete):

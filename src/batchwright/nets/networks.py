@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -78,6 +79,10 @@ def channels_last(image: jax.Array) -> jax.Array:
     return moved.astype(jnp.float32)
 
 
+def _struct(shape: tuple[int, ...], dtype: Any) -> Any:
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
 def _orthogonal(key: jax.Array, rows: int, columns: int, gain: float) -> jax.Array:
     return jax.nn.initializers.orthogonal(gain)(key, (rows, columns), jnp.float32)
 
@@ -94,7 +99,7 @@ def mlp(
         first = [_orthogonal(next(keys), inputs, sizes[0], gain) for _ in range(2)]
         params: dict[str, Any] = {"first": {"w": jnp.concatenate(first, 1), "b": jnp.zeros(2 * sizes[0], jnp.float32)}}
         for tower, out, out_gain in (("actor", raw_size, 0.01), ("critic", num_values, 1.0)):
-            layers = [(_orthogonal(next(keys), a, b, gain), b) for a, b in zip(sizes, sizes[1:], strict=False)]
+            layers = [(_orthogonal(next(keys), a, b, gain), b) for a, b in pairwise(sizes)]
             layers.append((_orthogonal(next(keys), sizes[-1], out, out_gain), out))
             params[tower] = [{"w": w, "b": jnp.zeros(b, jnp.float32)} for w, b in layers]
         return params
@@ -102,7 +107,8 @@ def mlp(
     def tower(layers: Any, x: jax.Array) -> jax.Array:
         for layer in layers[:-1]:
             x = act(x @ layer["w"] + layer["b"])
-        return x @ layers[-1]["w"] + layers[-1]["b"]
+        out: jax.Array = x @ layers[-1]["w"] + layers[-1]["b"]
+        return out
 
     def apply(params: Any, x_BV: jax.Array) -> tuple[jax.Array, jax.Array]:
         both = act(x_BV @ params["first"]["w"] + params["first"]["b"])
@@ -130,13 +136,13 @@ def cnn(spec: Inputs, raw_size: int, num_values: int, features: int = 512) -> Ne
         return x.reshape(x.shape[0], -1)
 
     def init_conv(key: jax.Array, shape: tuple[int, ...]) -> tuple[Any, int]:
-        image = jax.eval_shape(channels_last, jax.ShapeDtypeStruct((1, *shape), jnp.uint8)).shape
+        image = jax.eval_shape(channels_last, _struct((1, *shape), jnp.uint8)).shape
         layers, channels = [], image[-1]
         for k, (filters, side, _) in zip(jax.random.split(key, len(CONV_LAYERS)), CONV_LAYERS, strict=True):
             w = _orthogonal(k, side * side * channels, filters, math.sqrt(2)).reshape(side, side, channels, filters)
             layers.append({"w": w, "b": jnp.zeros(filters, jnp.float32)})
             channels = filters
-        width = jax.eval_shape(convolve, layers, jax.ShapeDtypeStruct(image, jnp.float32)).shape[-1]
+        width = jax.eval_shape(convolve, layers, _struct(image, jnp.float32)).shape[-1]
         return layers, width
 
     def init(key: jax.Array) -> Any:

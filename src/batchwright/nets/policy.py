@@ -84,7 +84,7 @@ class Policy:
             return lambda p: jnp.square(getattr(self.outputs(p, seen), which) + 1.0).sum()
 
         moves_raw, moves_value = (np.asarray(jax.grad(total(which))(flat)) != 0 for which in ("raw", "value"))
-        return moves_value & ~moves_raw
+        return np.asarray(moves_value & ~moves_raw)
 
     def name_of(self, flat: np.ndarray, index: int) -> str:
         """The path of one entry of the flat vector in the parameter tree: for messages."""

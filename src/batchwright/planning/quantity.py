@@ -100,7 +100,7 @@ class Plan:
         }
 
     def explain(self, everything: bool = False) -> str:
-        """The table of quantities with warnings and alternatives, as text; `everything` gives defaults rows of their own."""
+        """The table of quantities with warnings and alternatives; `everything` gives defaults rows of their own."""
         from batchwright.planning.explain import explain
 
         return explain(self, everything)

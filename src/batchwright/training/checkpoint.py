@@ -104,7 +104,7 @@ def _unpack(data: bytes, template: Any) -> Any:
         missing, extra = sorted(set(names) - set(stored.files)), sorted(set(stored.files) - set(names))
         if missing or extra:
             raise UserError(
-                f"the checkpoint was made by other settings or another version: it lacks {missing[:3]}, has {extra[:3]}.",
+                f"the checkpoint was made by other settings or another version: lacks {missing[:3]}, has {extra[:3]}.",
                 ["train anew in another --run-dir"],
             )
         leaves = [stored[name] for name in names]

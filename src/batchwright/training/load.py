@@ -48,8 +48,7 @@ class TrainedPolicy:
             key, self._calls = jax.random.fold_in(self._key, self._calls), self._calls + 1
         one = jax.tree.map(lambda x: np.asarray(x)[None], self._stored(obs))
         tree = jax.tree.map(lambda x: np.asarray(x)[0], self._act(self.flat, one, key))
-        action = spaces.to_native(self.policy.heads.spec, tree)
-        return action
+        return spaces.to_native(self.policy.heads.spec, tree)
 
     def _stored(self, obs: Any) -> Any:
         spec = self.policy.inputs.spec

@@ -82,15 +82,15 @@ def iterate(session: Session, state: TrainState) -> tuple[TrainState, _Told]:
     position, rollout, episodes = session.collect(
         state.learner.flat, stats, state.position, session.key("actions", iteration)
     )
-    jax.block_until_ready(rollout)
+    jax.block_until_ready(rollout)  # type: ignore[no-untyped-call]
     collected = time.perf_counter()
     learner, metrics = session.update(state.learner, rollout, stats, hyper, session.key("minibatch-order", iteration))
     state = _count(state._replace(position=position), rollout, episodes)
     state = _renormalise(session, state._replace(learner=learner), rollout, metrics)
-    metrics = {name: np.asarray(value) for name, value in metrics.items()}
+    told: dict[str, Any] = {name: np.asarray(value) for name, value in metrics.items()}
     done = time.perf_counter()
-    metrics |= {"entropy_bonus": float(hyper.entropy), "clip_range": float(hyper.clip)}
-    return state, _Told(rollout, episodes, metrics, collected - start, done - collected)
+    told |= {"entropy_bonus": float(hyper.entropy), "clip_range": float(hyper.clip)}
+    return state, _Told(rollout, episodes, told, collected - start, done - collected)
 
 
 def hyper_of(session: Session, state: TrainState) -> Hyper:

@@ -27,9 +27,12 @@ from batchwright.watch.statistics import MovingStatistics
 BATCH_LINES = 30
 """Batch lines of a whole run; with the first, the last and the status lines about 40."""
 STATUS_LINES = 10
+STATUS_EVERY_SECONDS = 2.0
+"""A run that is over in a moment needs no word on when it ends."""
 LIVE_EVERY_SECONDS = 0.2
 RATE_ITERATIONS = 50
 """The ETA comes from the pace of the last so many iterations."""
+LEAST_BAR = 6
 _CLEAR = "\r\x1b[2K"
 
 
@@ -57,7 +60,8 @@ class Progress:
         self._moving = MovingStatistics()
         self._steps, self._returns = array("d"), array("d")
         self._pace: deque[tuple[float, float, int]] = deque(maxlen=RATE_ITERATIONS)
-        self._milestone = self._status_milestone = -1
+        self._milestone, self._status_milestone = -1, 0
+        self._status_time = clock()
         self._next_live = 0.0
         self._shown = False  # a live line stands on the terminal
         self._silent = False
@@ -91,7 +95,7 @@ class Progress:
         if self._live:
             self._show_live(record)
         elif self._status_is_due(record):
-            self._print(self._status(record))
+            self._print("iteration " + " | ".join(self._status(record)))
 
     def note(self, message: str, *, warning: bool = False) -> None:
         """An event, an evaluation, a warning; warnings are shown even when quiet."""
@@ -141,10 +145,11 @@ class Progress:
         return due
 
     def _status_is_due(self, record: Mapping[str, Any]) -> bool:
-        milestone = self._milestone_of(record, STATUS_LINES)
-        due = 0 < milestone != self._status_milestone
-        self._status_milestone = max(self._status_milestone, milestone)
-        return due
+        milestone, now = self._milestone_of(record, STATUS_LINES), self._pace[-1][0]
+        if milestone <= self._status_milestone or now < self._status_time + STATUS_EVERY_SECONDS:
+            return False
+        self._status_milestone, self._status_time = milestone, now
+        return True
 
     def _milestone_of(self, record: Mapping[str, Any], lines: int) -> int:
         fraction = self._fraction(record)
@@ -152,29 +157,31 @@ class Progress:
             return int(3 * math.log2(record["iteration"] + 1))
         return int(fraction * lines + 1e-9)
 
-    def _status(self, record: Mapping[str, Any]) -> str:
-        """Where the run stands, how fast it is, when it ends."""
+    def _status(self, record: Mapping[str, Any]) -> list[str]:
+        """Where the run stands, when it ends, how fast it is; what matters most comes first."""
         fraction, rate, seconds = self._fraction(record), self._steps_per_second(record), self._seconds_left()
         of = f"/{self._total}" if self._total else ""
         share = "" if fraction is None else f" ({fraction:.0%})"
-        parts = [f"iteration {record['iteration'] + 1}{of}{share}", f"{record['env_steps']:,} steps"]
-        parts += [] if self._moving.moving is None else [f"return {self._moving.moving:,.2f}"]
-        parts += [] if rate is None else [f"{rate:,.0f} steps/s"]
+        parts = [f"{record['iteration'] + 1}{of}{share}"]
         parts += [] if seconds is None else [f"ETA {duration(seconds)}"]
-        return " | ".join(parts)
+        parts += [] if self._moving.moving is None else [f"return {self._moving.moving:,.2f}"]
+        parts += [f"{record['env_steps']:,} steps"]
+        parts += [] if rate is None else [f"{rate:,.0f} steps/s"]
+        return parts
 
     def _show_live(self, record: Mapping[str, Any]) -> None:
-        """One line that is written over, cut to the terminal; the bar takes what room is left."""
+        """One line that is written over, with as many parts as the terminal has room for, then a bar."""
         now = self._clock()
         if now < self._next_live and not self._ends(record):
             return
         self._next_live = now + LIVE_EVERY_SECONDS
-        line, fraction = self._status(record), self._fraction(record)
         columns = max(20, shutil.get_terminal_size().columns - 1)
-        room = min(24, columns - len(line) - 1)
-        if fraction is not None and room >= 6:
+        fraction = self._fraction(record)
+        line = _fitting(self._status(record), columns if fraction is None else columns - LEAST_BAR - 1)
+        if fraction is not None:
+            room = min(24, columns - len(line) - 1)
             line = f"{_bar(fraction, room, _has_unicode(self._stream))} {line}"
-        self._write(_CLEAR + line[:columns])
+        self._write(_CLEAR + line)
         self._shown = True
 
     def _steps_per_second(self, record: Mapping[str, Any]) -> float | None:
@@ -217,6 +224,13 @@ def _effort(summary: Mapping[str, Any]) -> str:
         parts.append(duration(seconds))
         parts += [f"{steps / seconds:,.0f} steps/s"] if steps and seconds > 0 else []
     return ", ".join(parts)
+
+
+def _fitting(parts: list[str], columns: int) -> str:
+    """The first parts, as many as fit."""
+    while len(parts) > 1 and len(" | ".join(parts)) > columns:
+        parts = parts[:-1]
+    return " | ".join(parts)[:columns]
 
 
 def _bar(fraction: float, width: int, unicode: bool) -> str:

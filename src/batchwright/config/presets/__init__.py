@@ -23,6 +23,18 @@ class Preset:
     result: str = ""
 
 
+NO_PRESET = "none"
+"""What a user states to plan without the preset that is tuned for an environment."""
+
+
+def tuned_preset(env: str | None, algo: str | None) -> str | None:
+    """The preset tuned for an environment and an algorithm (PPO when not stated), whatever the version; or None."""
+    if env is None:
+        return None
+    name = f"{algo or 'ppo'}-{env.lower().rsplit('-v', 1)[0]}"
+    return name if name in preset_names() else None
+
+
 def preset_names() -> list[str]:
     """All presets, sorted."""
     files = (entry.name for entry in resources.files(__name__).iterdir())

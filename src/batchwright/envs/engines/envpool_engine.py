@@ -82,46 +82,46 @@ class EnvPoolEngine(CompiledEngine):
         self.observation, self.action = envpool_source.spaces_of(spec, name)
         self.max_episode_steps = envpool_source.time_limit_steps(spec)
         self.num_threads = num_threads or default_threads(name, num_envs)
-        self._info_keys = tuple(info_keys)
-        self._pool: Any = None
+        self.info_keys = tuple(info_keys)
+        self.pool: Any = None
         self._xla_step: Any = None
-        self._pool_number = -1
+        self.pool_number = -1
 
     def start(self, seed: int) -> tuple[PoolState, Any]:
         self.close()
         seeds = env_seeds(seed, self.num_envs)
-        self._pool = envpool_source.make_pool(self._name, seeds, self.num_threads, self._kwargs)
+        self.pool = envpool_source.make_pool(self._name, seeds, self.num_threads, self._kwargs)
         # MuJoCo tasks speak float64. Only the call into the pool sees 64 bits, the program stays at 32.
         with jax.enable_x64(True):
-            handle, _, _, self._xla_step = self._pool.xla()
-        observation, info = self._pool.reset()
-        missing = [key for key in self._info_keys if key not in info]
+            handle, _, _, self._xla_step = self.pool.xla()
+        observation, info = self.pool.reset()
+        missing = [key for key in self.info_keys if key not in info]
         if missing:
             raise UserError(f"{self._name} gives no info {missing[0]!r}.", sorted(info)[:8])
-        self._pool_number = next(_POOL_NUMBERS)
-        state = PoolState(jnp.asarray(handle), jnp.zeros(self.num_envs, jnp.bool_), self._pool_number)
-        return state, jax.tree.map(jnp.asarray, self._canonical(observation, np))
+        self.pool_number = next(_POOL_NUMBERS)
+        state = PoolState(jnp.asarray(handle), jnp.zeros(self.num_envs, jnp.bool_), self.pool_number)
+        return state, jax.tree.map(jnp.asarray, self.canonical(observation, np))
 
     def step(self, state: PoolState, action: Any) -> tuple[PoolState, Step]:
-        if state.pool_number != self._pool_number:
+        if state.pool_number != self.pool_number:
             raise RuntimeError("this state belongs to a pool that was closed by a later start() or close()")
         with jax.enable_x64(True):
             native = self._native(action)
             handle, (observation, reward_N, terminated_N, truncated_N, info) = self._xla_step(state.handle, native)
-            obs = self._canonical(observation, jnp)
+            obs = self.canonical(observation, jnp)
             reward_N = reward_N.astype(jnp.float32)
-            extras = {key: info[key].astype(jnp.float32) for key in self._info_keys}
+            extras = {key: info[key].astype(jnp.float32) for key in self.info_keys}
         truncated_N = only_truncated(terminated_N, truncated_N)
         reward_N = jnp.where(state.ended, jnp.float32(0.0), reward_N)
         after = PoolState(handle, terminated_N | truncated_N, state.pool_number)
         return after, Step(obs, reward_N, terminated_N, truncated_N, None, extras)
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
-        self._pool, self._xla_step, self._pool_number = None, None, -1
+        if self.pool is not None:
+            self.pool.close()
+        self.pool, self._xla_step, self.pool_number = None, None, -1
 
-    def _canonical(self, observation: Any, numpy: Any) -> Any:
+    def canonical(self, observation: Any, numpy: Any) -> Any:
         """EnvPool's observations as the tree of the spec, in the dtypes we store."""
         values = []
         for path, leaf in leaves(self.observation):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from batchwright.config.schema import ENGINE_CHOICES
 from batchwright.core.errors import UserError, unknown
 from batchwright.envs import envpool_source, gymnasium_source
 from batchwright.envs.catalog import describe
@@ -14,7 +15,7 @@ from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.envs.jax_adapters import adapt
 from batchwright.envs.tasks import OWN_TASKS
 
-ENGINES = ("auto", "jax", "envpool", "gymnasium", "gymnasium-vector", "gymnasium-sync", "gymnasium-async")
+ENGINES = ENGINE_CHOICES
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _resolve(wanted: Wanted, engine: str) -> str:
         # Our own JAX tasks take no options; with any, the environment that does is meant.
         skips_jax = bool(wanted.env_kwargs or wanted.info_keys) and len(possible) > 1
         return next(choice for choice in possible if not (choice == "jax" and skips_jax))
-    if engine not in possible:
+    if engine.removesuffix("-host") not in possible:
         missing = engine == "envpool" and not envpool_source.is_installed()
         fixes = ['pip install "batchwright[envpool]"'] if missing else []
         fixes += [f"--engine {choice}" for choice in possible]
@@ -122,6 +123,15 @@ def _envpool(wanted: Wanted) -> Engine:
     )
 
 
+def _envpool_host(wanted: Wanted) -> Engine:
+    from batchwright.envs.engines.envpool_engine import EnvPoolEngine
+    from batchwright.envs.engines.envpool_host import EnvPoolHost
+
+    engine = _envpool(wanted)
+    assert isinstance(engine, EnvPoolEngine)
+    return EnvPoolHost(engine)
+
+
 def _vector(wanted: Wanted) -> Engine:
     from batchwright.envs.engines.gymnasium_vector import GymnasiumVector
 
@@ -143,6 +153,7 @@ def _async(wanted: Wanted) -> Engine:
 _MAKERS: dict[str, Callable[[Wanted], Engine]] = {
     "jax": _jax,
     "envpool": _envpool,
+    "envpool-host": _envpool_host,
     "gymnasium-vector": _vector,
     "gymnasium-sync": _sync,
     "gymnasium-async": _async,

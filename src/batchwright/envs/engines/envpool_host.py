@@ -1,0 +1,52 @@
+"""EnvPool stepped from Python: for evaluation, and where its XLA interface does not serve."""
+
+# N envs
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from batchwright.envs.engines.base import HostEngine, Step, only_truncated
+from batchwright.envs.engines.envpool_engine import EnvPoolEngine
+from batchwright.envs.engines.host_arrays import native_action
+from batchwright.envs.spaces import DictSpace, TupleSpace, leaves, path_name, value_at
+
+
+class EnvPoolHost(HostEngine):
+    """The same pools and the same trajectories as `EnvPoolEngine`; starting one compiles nothing."""
+
+    name = "envpool-host"
+
+    def __init__(self, inner: EnvPoolEngine) -> None:
+        self._inner = inner
+        self.num_envs, self.observation, self.action = inner.num_envs, inner.observation, inner.action
+        self.max_episode_steps = inner.max_episode_steps
+        self._ended_N = np.zeros(inner.num_envs, bool)
+
+    def start(self, seed: int) -> Any:
+        _, obs = self._inner.start(seed)
+        self._ended_N = np.zeros(self.num_envs, bool)
+        return jax.tree.map(np.asarray, obs)
+
+    def step(self, action: Any) -> Step:
+        observation, reward_N, terminated_N, truncated_N, info = self._inner.pool.step(self._native(action))
+        truncated_N = only_truncated(terminated_N, truncated_N)
+        reward_N = np.where(self._ended_N, np.float32(0), reward_N).astype(np.float32)
+        self._ended_N = terminated_N | truncated_N
+        extras = {key: np.asarray(info[key], np.float32) for key in self._inner.info_keys}
+        obs = self._inner.canonical(observation, np)
+        return Step(obs, reward_N, terminated_N, truncated_N, None, extras)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _native(self, action: Any) -> Any:
+        if not isinstance(self.action, DictSpace | TupleSpace):
+            return native_action(self.action, action)
+        return {
+            path_name(path).replace("/", "."): native_action(leaf, value_at(action, path))
+            for path, leaf in leaves(self.action)
+        }

@@ -1,0 +1,1 @@
+"""Proof that runs repeat, and runs side by side."""

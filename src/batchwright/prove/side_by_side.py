@@ -1,0 +1,70 @@
+"""Runs side by side: results, speed, and the numbers in which their plans differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchwright.planning.explain import show_value
+from batchwright.training.launch import open_run
+from batchwright.watch.metric_log import read_metrics
+
+LAST_SHARE = 0.1
+
+
+def side_by_side(paths: list[str]) -> list[dict[str, Any]]:
+    """One entry per run; `differs` holds the plan's numbers that are not the same in all of them."""
+    opened = [open_run(path) for path in paths]
+    names = {name for _, _, plan in opened for name in plan.quantities}
+    differing = sorted(n for n in names if len({repr(plan.get(n)) for _, _, plan in opened}) > 1)
+    rows = []
+    for path, (run, resolved, plan) in zip(paths, opened, strict=True):
+        records = read_metrics(run.metrics_path)
+        rows.append(
+            {
+                "run": Path(path).name,
+                "env": resolved.config.task.env,
+                "algo": plan.algo,
+                **_results(records, plan["iterations"]),
+                "differs": {name: plan.get(name) for name in differing},
+            }
+        )
+    return rows
+
+
+def _results(records: list[dict[str, Any]], planned: int) -> dict[str, Any]:
+    returns = [r["episode_return"] for r in records if r.get("episode_return") is not None]
+    evaluations = [r["eval_mean"] for r in records if r.get("eval_mean") is not None]
+    late = returns[-max(1, int(len(returns) * LAST_SHARE)) :]
+    speed = [r["steps_per_second"] for r in records if r.get("steps_per_second")]
+    return {
+        "done": len(records) / planned,
+        "env_steps": records[-1]["env_steps"] if records else 0,
+        "last_training_return": float(np.mean(late)) if late else None,
+        "best_evaluation": max(evaluations) if evaluations else None,
+        "last_evaluation": evaluations[-1] if evaluations else None,
+        "steps_per_second": float(np.median(speed)) if speed else None,
+    }
+
+
+def to_text(rows: list[dict[str, Any]]) -> str:
+    """A table with one column per run."""
+    plain = [{k: v for k, v in row.items() if k != "differs"} | row["differs"] for row in rows]
+    names = list(dict.fromkeys(name for row in plain for name in row))
+    columns = [[_show(name, row.get(name)) for name in names] for row in plain]
+    left = max(len(name) for name in names)
+    widths = [max(len(cell) for cell in column) for column in columns]
+    return "\n".join(
+        f"{name:<{left}}  " + "  ".join(column[i].rjust(width) for column, width in zip(columns, widths, strict=True))
+        for i, name in enumerate(names)
+    )
+
+
+def _show(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if name == "done":
+        return f"{value:.0%}"
+    return f"{value:,.1f}" if isinstance(value, float) and abs(value) >= 1 else show_value(value)

@@ -1,0 +1,83 @@
+"""One plan run twice, each time in a process of its own; the first difference is named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from batchwright.core.errors import UserError
+from batchwright.core.run_dir import RunDir
+from batchwright.watch.metric_log import Difference, first_difference, read_metrics
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What two runs of one plan came to."""
+
+    identical: bool
+    iterations: int
+    values: int
+    """Logged values compared, time-valued ones aside."""
+    difference: Difference | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.identical:
+            return (
+                f"identical: {self.iterations} iterations, {self.values} logged values and the parameters after every "
+                "iteration are equal to the bit in two processes."
+            )
+        return f"different: {self.difference}"
+
+
+def is_run(target: str) -> bool:
+    return RunDir(Path(target)).is_run
+
+
+def prove_env(env: str, **wishes: Any) -> Outcome:
+    """Two fresh runs of the same wishes."""
+    from batchwright.api import prepare
+
+    with tempfile.TemporaryDirectory(prefix="batchwright-prove-") as folder:
+        first = prepare(env, run_dir=Path(folder) / "first", quiet=True, **wishes)
+        second = _copy_plan(first, Path(folder) / "second")
+        return _compare(_train(first), _train(second))
+
+
+def prove_run(path: str) -> Outcome:
+    """A finished or unfinished run against a second one of its plan, as far as its record goes."""
+    recorded = read_metrics(RunDir.open(path).metrics_path)
+    if not recorded:
+        raise UserError(f"{path} has no records yet.", [f"batchwright resume {path}"])
+    with tempfile.TemporaryDirectory(prefix="batchwright-prove-") as folder:
+        again = _train(_copy_plan(Path(path), Path(folder) / "again"))
+        return _compare(recorded, again[: len(recorded)])
+
+
+def _copy_plan(run: Path, to: Path) -> Path:
+    to.mkdir(parents=True)
+    for name in ("config.yaml", "plan.json"):
+        (to / name).write_bytes((run / name).read_bytes())
+    return to
+
+
+def _train(run: Path) -> list[dict[str, Any]]:
+    """The records of a run trained in a process of its own."""
+    command = [sys.executable, "-m", "batchwright.cli", "resume", str(run), "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UserError(f"the run in its own process ended with {done.returncode}: {last}")
+    return list(read_metrics(run / "metrics.jsonl"))
+
+
+def _compare(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> Outcome:
+    difference = first_difference(first, second)
+    values = sum(len(record) for record in first)
+    return Outcome(difference is None, len(first), values, difference)

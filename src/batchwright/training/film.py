@@ -1,0 +1,48 @@
+"""One episode as a moving picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchwright.core.errors import UserError
+from batchwright.envs.gymnasium_source import EnvSource
+from batchwright.training.load import TrainedPolicy
+
+MILLISECONDS_PER_FRAME = 33
+MOST_FRAMES = 1000
+
+
+def film(policy: TrainedPolicy, path: str | Path, seed: int) -> Path:
+    """A GIF of one episode, drawn by the environment itself."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise UserError("videos need Pillow.", ['pip install "batchwright[video]"']) from None
+    frames = [Image.fromarray(frame) for frame in _frames(policy, seed)]
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    frames[0].save(target, save_all=True, append_images=frames[1:], duration=MILLISECONDS_PER_FRAME, loop=0)
+    return target
+
+
+def _frames(policy: TrainedPolicy, seed: int) -> list[np.ndarray]:
+    try:
+        env, _ = EnvSource(policy.env, None, {"render_mode": "rgb_array"}).make()
+    except UserError as error:
+        raise UserError(f"{policy.env} cannot be filmed: {error.message}", ["leave out --video"]) from None
+    try:
+        obs, _ = env.reset(seed=seed)
+        frames: list[Any] = [env.render()]
+        ended = False
+        while not ended and len(frames) < MOST_FRAMES:
+            obs, _, terminated, truncated, _ = env.step(policy(obs))
+            frames.append(env.render())
+            ended = terminated or truncated
+    finally:
+        env.close()
+    if not isinstance(frames[0], np.ndarray):
+        raise UserError(f"{policy.env} draws no pictures.", ["leave out --video"])
+    return frames
