@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 .PHONY: demo test check docs bench clean
 
 demo: $(VENV)/.core
-	$(BIN)/batchwright plan CartPole-v1
+	$(BIN)/batchwright train CartPole-v1 --show-plan
 
 test: check
 	$(BIN)/pytest

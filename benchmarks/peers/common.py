@@ -91,7 +91,7 @@ def parse_settings(feeds: tuple[str, ...] = ("usual", "envpool")) -> Settings:
     parser.add_argument("--minibatch", type=int, required=True)
     parser.add_argument("--epochs", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--feed", choices=feeds, default=feeds[0])
+    parser.add_argument("--feed", "--engine", dest="feed", choices=feeds, default=feeds[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--env-threads", type=int, default=os.cpu_count() or 1)
     return Settings(**vars(parser.parse_args()))

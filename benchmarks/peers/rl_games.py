@@ -43,13 +43,15 @@ class SeenEnough(Exception):
 
 
 class SpeedObserver(DefaultAlgoObserver):
+    """Laps once per iteration: the discrete agent calls this hook twice in each, the continuous one once."""
+
     def __init__(self, clock: IterationClock) -> None:
         super().__init__()
         self.clock = clock
 
     def after_print_stats(self, frame: int, epoch_num: int, total_time: float) -> None:
         super().after_print_stats(frame, epoch_num, total_time)
-        if self.clock.lap():
+        if epoch_num > self.clock.iterations and self.clock.lap():
             raise SeenEnough
 
 

@@ -1,7 +1,21 @@
 """Batchwright: sizes, runs and explains every batch of policy training."""
 
+from typing import TYPE_CHECKING, Any
+
 from batchwright.api import load, plan, resume, train
 from batchwright.core.errors import UserError
 
+if TYPE_CHECKING:
+    from batchwright.nets.networks import Inputs, Network
+
 __version__ = "0.1.0"
-__all__ = ["UserError", "__version__", "load", "plan", "resume", "train"]
+__all__ = ["Inputs", "Network", "UserError", "__version__", "load", "plan", "resume", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """Names that need JAX are imported when they are asked for: planning starts at once."""
+    if name in ("Inputs", "Network"):
+        from batchwright.nets import networks
+
+        return getattr(networks, name)
+    raise AttributeError(f"module 'batchwright' has no attribute {name!r}")

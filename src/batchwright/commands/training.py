@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from dataclasses import asdict
@@ -70,7 +71,9 @@ def _finish(work: Any, as_json: bool) -> int:
     from batchwright.training.on_policy import DivergedError
 
     try:
-        result: Result = work()
+        # What is told on the way must not mix with the JSON.
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            result: Result = work()
     except DivergedError as error:
         print(f"error: training diverged and could not be rescued: {error}.", file=sys.stderr)
         print("  fix: --learning-rate lower, --max-grad-norm lower, or mend the environment's numbers", file=sys.stderr)

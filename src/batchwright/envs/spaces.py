@@ -224,17 +224,3 @@ def _unsupported(space: Any, where: str, what: str | None = None) -> UserError:
 def _bound(values: NDArray[Any]) -> str:
     lowest, highest = (values.min(), values.max()) if values.size else (0, 0)
     return f"{lowest:g}" if lowest == highest else f"[{lowest:g}..{highest:g}]"
-
-
-def to_native(spec: Spec, tree: Any) -> Any:
-    """One canonical action as the environment itself takes it: choices from their start, arrays in its dtype."""
-    values: list[Any] = []
-    for path, leaf in leaves(spec):
-        value = np.asarray(value_at(tree, path))
-        if isinstance(leaf, Discrete):
-            values.append(int(value) + leaf.start)
-        elif isinstance(leaf, MultiDiscrete):
-            values.append(value.astype(np.int64) + np.asarray(leaf.start or 0, np.int64))
-        else:
-            values.append(value.astype(leaf.dtype if isinstance(leaf, Box) else np.int8))
-    return unflatten(spec, values)

@@ -178,10 +178,18 @@ def _to_leaf(leaf: spaces.Leaf, part: jax.Array) -> jax.Array:
     bounded = np.isfinite(leaf.low)
     if not bounded.any():
         return value
-    low, high = (np.where(bounded, bound, 0.0).astype(np.float32) for bound in (leaf.low, leaf.high))
+    low = _inside(np.where(bounded, leaf.low, 0.0), np.inf)
+    high = _inside(np.where(bounded, leaf.high, 0.0), -np.inf)
     scaled = (low + high) / 2 + (high - low) / 2 * jnp.clip(value, -1.0, 1.0)
     # Rounding must not step over the bound.
     return jnp.where(bounded, jnp.clip(scaled, low, high), value)
+
+
+def _inside(bound: np.ndarray, inwards: float) -> np.ndarray:
+    """A bound as float32; where rounding would step over a float64 one, the next number inside."""
+    near = bound.astype(np.float32)
+    over = near.astype(bound.dtype) < bound if inwards > 0 else near.astype(bound.dtype) > bound
+    return np.where(over, np.nextafter(near, np.float32(inwards)), near)
 
 
 def _join(parts: list[jax.Array]) -> jax.Array:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
 
@@ -120,6 +121,8 @@ def mlp(
 
 CONV_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 """Filters, side, stride: the network of Mnih et al., 2015."""
+SMALLEST_SIDE = 36
+"""Of an image that leaves something after these layers."""
 
 
 def cnn(spec: Inputs, raw_size: int, num_values: int, features: int = 512) -> Network:
@@ -137,6 +140,11 @@ def cnn(spec: Inputs, raw_size: int, num_values: int, features: int = 512) -> Ne
 
     def init_conv(key: jax.Array, shape: tuple[int, ...]) -> tuple[Any, int]:
         image = jax.eval_shape(channels_last, _struct((1, *shape), jnp.uint8)).shape
+        if min(image[1:3]) < SMALLEST_SIDE:
+            raise UserError(
+                f"images of {image[1]} x {image[2]} are too small to convolve: a side needs {SMALLEST_SIDE}.",
+                ["wrap the environment: resize, or flatten to numbers", "batchwright.train(..., network=your_own)"],
+            )
         layers, channels = [], image[-1]
         for k, (filters, side, _) in zip(jax.random.split(key, len(CONV_LAYERS)), CONV_LAYERS, strict=True):
             w = _orthogonal(k, side * side * channels, filters, math.sqrt(2)).reshape(side, side, channels, filters)

@@ -39,6 +39,7 @@ def settle_objective(ledger: Ledger, task: TaskFacts, gae_lambda: float, why_lam
         ledger.settle("normalize_rewards", False, "", "off: PopArt sets the scale")
     ledger.wish("kl_stop", 0.0, "off", unit="nats")
     if schedule == "kl-adaptive":
+        _refuse_single_update(ledger)
         ledger.wish("kl_target", 0.01, "the usual aim of KL-adaptive rates", unit="nats")
     elif ledger.stated("kl_target") is not None:
         raise UserError(
@@ -49,6 +50,15 @@ def settle_objective(ledger: Ledger, task: TaskFacts, gae_lambda: float, why_lam
     ledger.wish("adam_beta2", 0.999, "Adam's default", unit="")
     ledger.wish("adam_eps", 1e-5, "the usual value in policy gradients", unit="")
     _network(ledger, task)
+
+
+def _refuse_single_update(ledger: Ledger) -> None:
+    updates = ledger.quantities.get("updates_per_iteration")
+    if updates is not None and updates.value == 1:
+        raise UserError(
+            "--learning-rate-schedule kl-adaptive needs a KL to go by; before the only update of a rollout it is 0.",
+            ["--epochs 2", "--minibatches 2", "--learning-rate-schedule linear"],
+        )
 
 
 def _network(ledger: Ledger, task: TaskFacts) -> None:

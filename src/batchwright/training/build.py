@@ -18,9 +18,10 @@ from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, make_en
 from batchwright.nets.normalise import Running
 from batchwright.nets.policy import NetworkMaker, Policy
 from batchwright.planning.quantity import Plan
+from batchwright.training.running import Measure, make_measure
 from batchwright.training.settings import Schedules, make_plan_policy, update_shape
 from batchwright.training.state import Counters, Moments, TrainState
-from batchwright.training.update import Update, make_update, start_learner
+from batchwright.training.update import Learner, Update, make_update, start_learner
 
 OWN_NETWORK = "own network"
 """What a plan says of the hidden layers where the user brings the network."""
@@ -36,15 +37,23 @@ class Session:
     engine: Engine
     policy: Policy
     schedules: Schedules
-    update: Update
-    collect: Collect = field(init=False)
+    update: Callable[..., tuple[Learner, jax.Array]]
+    """The compiled update; its metrics come back as one vector, in the order of `metric_names`."""
+    measure: Measure
+    metric_names: list[str]
+    collect: Callable[..., Any] = field(init=False)
 
     @property
     def rows(self) -> int:
         return int(self.plan["num_envs"] * self.plan["rollout_steps"])
 
-    def key(self, name: str, iteration: int) -> jax.Array:
-        return jax.random.key(self.streams.number(name, iteration))
+    def stream(self, name: str, iteration: int) -> np.uint32:
+        """The number that a compiled program makes its key of."""
+        return np.uint32(self.streams.number(name, iteration))
+
+    def unpack(self, metrics: jax.Array) -> dict[str, Any]:
+        """Metrics by name: one transfer instead of thirty."""
+        return dict(zip(self.metric_names, np.asarray(metrics).tolist(), strict=True))
 
     def start_engine(self, iteration: int) -> Position:
         """Environments fresh from seeds that depend on the iteration alone; compiles the collection where it must."""
@@ -53,12 +62,12 @@ class Session:
         if isinstance(engine, HostEngine):
             obs = engine.start(seed)
             if not hasattr(self, "collect"):
-                self.collect = make_host_collect(engine, self.policy, steps)
+                self.collect = _with_stream(make_host_collect(engine, self.policy, steps))
             return host_position(obs, engine.num_envs)
         assert isinstance(engine, CompiledEngine)
         state, obs = engine.start(seed)
         if not engine.saves_state or not hasattr(self, "collect"):
-            self.collect = jax.jit(make_collect(engine, self.policy, steps))
+            self.collect = jax.jit(_with_stream(make_collect(engine, self.policy, steps)))
         return start_position(state, obs, engine.num_envs)
 
     def replay(self, iteration: int, actions: list[np.ndarray], saved: Position) -> Position:
@@ -78,7 +87,7 @@ class Session:
 
     def fresh_state(self) -> TrainState:
         """The state before the first iteration."""
-        flat = self.policy.init(self.key("parameters", 0))
+        flat = self.policy.init(jax.random.key(self.stream("parameters", 0)))
         shape = update_shape(self.plan, self.plan["minibatches"])
         width, num_envs = self.policy.inputs.vector_size, self.plan["num_envs"]
         return TrainState(
@@ -119,5 +128,23 @@ def build_session(
     value_only = policy.value_only(jax.random.key(0)) if factor_matters else nothing
     shape = update_shape(plan, plan["minibatches"])
     rows = plan["num_envs"] * plan["rollout_steps"]
-    update = jax.jit(make_update(policy, shape, rows, value_only))
-    return Session(plan, env, Streams(plan["seed"]), engine, policy, Schedules(plan), update)
+    names: list[str] = []
+    update = jax.jit(_with_vector(make_update(policy, shape, rows, value_only), names))
+    measure = make_measure(plan, policy)
+    return Session(plan, env, Streams(plan["seed"]), engine, policy, Schedules(plan), update, measure, names)
+
+
+def _with_stream(collect: Collect) -> Callable[..., Any]:
+    """The same collection with the number of a stream instead of a key."""
+    return lambda flat, stats, position, stream: collect(flat, stats, position, jax.random.key(stream))
+
+
+def _with_vector(update: Update, names: list[str]) -> Callable[..., tuple[Learner, jax.Array]]:
+    """The same update with its metrics in one float32 vector; tracing it writes their names down."""
+
+    def packed(learner: Learner, rollout: Any, stats: Any, hyper: Any, stream: Any) -> tuple[Learner, jax.Array]:
+        learner, told = update(learner, rollout, stats, hyper, jax.random.key(stream))
+        names[:] = list(told)
+        return learner, jnp.stack([jnp.asarray(value, jnp.float32) for value in told.values()])
+
+    return packed

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from batchwright.core.errors import UserError
-from batchwright.core.files import write_atomically
+from batchwright.core.files import sync_folder, write_atomically
 from batchwright.nets.policy import ObsStats
 from batchwright.training.state import Moments
 
@@ -45,6 +45,7 @@ def save(
         write_atomically(partial / "manifest.json", json.dumps(manifest, indent=2).encode())
         shutil.rmtree(final, ignore_errors=True)
         partial.rename(final)
+        sync_folder(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -57,15 +58,35 @@ def load_last(
     folder: Path, template: Any, on_warning: Callable[[str], None]
 ) -> tuple[Any, dict[str, Any], Path] | None:
     """(state, manifest, folder) of the newest checkpoint that is whole; None where there is none."""
-    for path in reversed(_found(folder)):
+    found = _newest_whole(folder, on_warning)
+    if found is None:
+        return None
+    arrays, manifest, path = found
+    return _arrange(arrays, template), manifest, path
+
+
+def load_named(folder: Path, on_warning: Callable[[str], None]) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+    """(arrays by path, manifest) of the newest whole checkpoint: for those who need the policy and not the run."""
+    found = _newest_whole(folder, on_warning)
+    return found and found[:2]
+
+
+def _newest_whole(
+    folder: Path, on_warning: Callable[[str], None]
+) -> tuple[dict[str, np.ndarray], dict[str, Any], Path] | None:
+    paths = _found(folder)
+    while paths:
+        path = paths.pop()
         try:
             manifest = json.loads((path / "manifest.json").read_text())
             for name, wanted in manifest["sha256"].items():
                 if hashlib.sha256((path / name).read_bytes()).hexdigest() != wanted:
                     raise ValueError(f"the hash of {name} is wrong")
-            return _unpack((path / STATE).read_bytes(), template), manifest, path
+            with np.load(path / STATE, allow_pickle=False) as stored:
+                return {name: stored[name] for name in stored.files}, manifest, path
         except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-            on_warning(f"checkpoint {path.name} is damaged ({error}); using the one before it")
+            instead = f"using {paths[-1].name}, the one before it" if paths else "there is none before it"
+            on_warning(f"checkpoint {path.name} is damaged ({error}); {instead}")
     return None
 
 
@@ -96,37 +117,23 @@ def _pack(state: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _unpack(data: bytes, template: Any) -> Any:
+def _arrange(stored: dict[str, np.ndarray], template: Any) -> Any:
     """The arrays in the shape of the template; another shape means other settings or other code."""
     paths, structure = jax.tree_util.tree_flatten_with_path(template)
-    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-        names = [jax.tree_util.keystr(path) for path, _ in paths]
-        missing, extra = sorted(set(names) - set(stored.files)), sorted(set(stored.files) - set(names))
-        if missing or extra:
+    names = [jax.tree_util.keystr(path) for path, _ in paths]
+    missing, extra = sorted(set(names) - set(stored)), sorted(set(stored) - set(names))
+    if missing or extra:
+        raise UserError(
+            f"the checkpoint was made by other settings or another version: it lacks {missing[:3]}, has {extra[:3]}.",
+            ["train anew in another --run-dir"],
+        )
+    for name, (_, wanted) in zip(names, paths, strict=True):
+        if stored[name].shape != np.shape(wanted):
             raise UserError(
-                f"the checkpoint was made by other settings or another version: lacks {missing[:3]}, has {extra[:3]}.",
+                f"the checkpoint's {name} has shape {stored[name].shape}, the run needs {np.shape(wanted)}.",
                 ["train anew in another --run-dir"],
             )
-        leaves = [stored[name] for name in names]
-    for name, leaf, (_, wanted) in zip(names, leaves, paths, strict=True):
-        shape = np.shape(wanted)
-        if leaf.shape != shape and -1 not in shape:
-            raise UserError(f"the checkpoint's {name} has shape {leaf.shape}, the run needs {shape}.", ["train anew"])
-    return jax.tree_util.tree_unflatten(structure, leaves)
-
-
-def load_named(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-    """(arrays by path, manifest) of the newest whole checkpoint: for those who need the policy and not the run."""
-    for path in reversed(_found(folder)):
-        try:
-            manifest = json.loads((path / "manifest.json").read_text())
-            data = (path / STATE).read_bytes()
-            if hashlib.sha256(data).hexdigest() == manifest["sha256"][STATE]:
-                with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-                    return {name: stored[name] for name in stored.files}, manifest
-        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-            continue
-    return None
+    return jax.tree_util.tree_unflatten(structure, [stored[name] for name in names])
 
 
 def obs_stats_of(arrays: dict[str, np.ndarray], enabled: bool) -> ObsStats:

@@ -10,6 +10,7 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, make_engine
+from batchwright.envs.engines.base import OnEvent
 from batchwright.nets.policy import ObsStats, Policy
 
 EVAL_ENVS = 16
@@ -19,8 +20,10 @@ LONGEST_EPISODE_STEPS = 100_000
 class Evaluator:
     """Plays whole episodes; every environment has its share in advance, so that short episodes are not over-counted."""
 
-    def __init__(self, env: str, engine_name: str, policy: Policy, episodes: int) -> None:
-        self._env, self._engine_name, self._episodes = env, engine_name, episodes
+    def __init__(
+        self, env: str, engine_name: str, policy: Policy, episodes: int, on_event: OnEvent | None = None
+    ) -> None:
+        self._env, self._engine_name, self._episodes, self._on_event = env, engine_name, episodes, on_event
         self._policy = policy
         self._engine: Engine | None = None
         self._step: Any = None
@@ -66,7 +69,7 @@ class Evaluator:
         """(step of a tree of actions, first observations, environments) of a freshly seeded engine."""
         if self._engine is None:
             name = "envpool-host" if self._engine_name == "envpool" else self._engine_name
-            self._engine = make_engine(self._env, min(self._episodes, EVAL_ENVS), name)
+            self._engine = make_engine(self._env, min(self._episodes, EVAL_ENVS), name, on_event=self._on_event)
             if isinstance(self._engine, CompiledEngine):
                 self._step = jax.jit(self._engine.step)
         engine = self._engine

@@ -122,7 +122,9 @@ class _Watch:
     def attach(self, session: Session) -> None:
         """Knows the session from here on: it brings the policy that is evaluated."""
         self.session = session
-        self.evaluator = Evaluator(self.env, session.engine.name, session.policy, self.plan["eval_episodes"])
+        self.evaluator = Evaluator(
+            self.env, session.engine.name, session.policy, self.plan["eval_episodes"], self.heard
+        )
 
     def take_up(self, past: Sequence[Mapping[str, Any]]) -> None:
         """Moving figures and the curve go on from the records before a resume."""
@@ -136,7 +138,8 @@ class _Watch:
 
     def heard(self, event: dict[str, Any]) -> None:
         """What an engine reports of its environments."""
-        self.warn("environment", 0, str(event.get("message", event)))
+        self.events.record("environment", 0, str(event["error"]), **event)
+        self.progress.note(_told_of(event), warning=True)
 
     def record(self, record: dict[str, Any]) -> None:
         self.metrics.record(record)
@@ -189,16 +192,22 @@ class _Watch:
             writer.close()
 
 
+def _told_of(event: Mapping[str, Any]) -> str:
+    which = event.get("environments") or [event.get("environment")]
+    name = f"environment {which[0]}" if len(which) == 1 else f"the worker of environments {which[0]} to {which[-1]}"
+    return f"{name} was restarted ({event['restarts']} of at most {event['max_restarts']}): {event['error']}"
+
+
 def _train(watch: _Watch, session: Session) -> Result:
     """From where the run stands to its end; SIGTERM and Ctrl-C ask for a checkpoint first."""
     began = time.perf_counter()
     watch.attach(session)
-    state, actions = _resume_or_start(watch, session)
     try:
         with _signals(watch):
+            state, actions = _resume_or_start(watch, session)
             state = run_iterations(session, state, watch, actions)
     except DivergedError as error:
-        watch.warn("diverged", int(state.counters.iteration), f"training diverged: {error}")
+        watch.warn("diverged", error.iteration, f"training diverged: {error}")
         raise
     finally:
         watch.close()
@@ -232,6 +241,10 @@ def _resume_or_start(watch: _Watch, session: Session) -> tuple[TrainState, list[
         watch.progress.header(watch.run)
         return fresh, []
     state, manifest, folder = found
+    changed = {n: (was, now) for n, now in versions().items() if (was := manifest["versions"].get(n)) != now}
+    if changed:
+        told = ", ".join(f"{name} {was} -> {now}" for name, (was, now) in changed.items())
+        watch.warn("versions", 0, f"the checkpoint was made with other versions ({told}): expect other last digits")
     state = jax.tree.map(lambda new, old: jnp.asarray(new) if isinstance(old, jax.Array) else new, state, template)
     iteration = int(state.counters.iteration)
     dropped = watch.metrics.cut_after(iteration - 1)

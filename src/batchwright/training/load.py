@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.engines import make_engine
+from batchwright.envs.engines.host_arrays import native_tree
 from batchwright.nets.policy import NetworkMaker, ObsStats, Policy
 from batchwright.planning.quantity import Plan
 from batchwright.training import checkpoint
@@ -47,8 +49,8 @@ class TrainedPolicy:
         if not deterministic:
             key, self._calls = jax.random.fold_in(self._key, self._calls), self._calls + 1
         one = jax.tree.map(lambda x: np.asarray(x)[None], self._stored(obs))
-        tree = jax.tree.map(lambda x: np.asarray(x)[0], self._act(self.flat, one, key))
-        return spaces.to_native(self.policy.heads.spec, tree)
+        native = native_tree(self.policy.heads.spec, self._act(self.flat, one, key))
+        return jax.tree.map(lambda x: x[0], native)
 
     def _stored(self, obs: Any) -> Any:
         spec = self.policy.inputs.spec
@@ -80,7 +82,7 @@ def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
     engine = make_engine(env, 1, plan["engine"])
     policy = make_plan_policy(plan, engine.observation, engine.action, network)
     engine.close()
-    found = checkpoint.load_named(directory.checkpoints)
+    found = checkpoint.load_named(directory.checkpoints, lambda text: warnings.warn(text, stacklevel=3))
     if found is None:
         raise UserError(f"{directory} has no checkpoint yet.", [f"batchwright resume {directory}"])
     arrays, manifest = found

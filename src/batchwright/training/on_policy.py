@@ -6,18 +6,15 @@ import time
 from typing import Any, NamedTuple, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from batchwright.data.rollout import Episodes, Rollout
-from batchwright.learn.returns import running_returns
-from batchwright.nets.normalise import Running, batch_moments
 from batchwright.training.build import Session
 from batchwright.training.checkpoint import digest
 from batchwright.training.guard import MOST_BAD_ITERATIONS, find_bad
-from batchwright.training.state import Moments, TrainState
-from batchwright.training.update import Hyper, Learner
+from batchwright.training.running import merge_obs, merge_rewards, merge_targets
+from batchwright.training.state import TrainState
+from batchwright.training.update import Hyper
 
 
 class Watch(Protocol):
@@ -31,7 +28,11 @@ class Watch(Protocol):
 
 
 class DivergedError(Exception):
-    """Training produced non-finite numbers again and again."""
+    """Training produced non-finite numbers again and again, to `iteration`."""
+
+    def __init__(self, what: str, iteration: int) -> None:
+        super().__init__(what)
+        self.iteration = iteration
 
 
 class _Told(NamedTuple):
@@ -52,7 +53,7 @@ def run(session: Session, state: TrainState, watch: Watch, actions: list[np.ndar
     """
     plan = session.plan
     while int(state.counters.iteration) < plan["iterations"]:
-        began, before = time.perf_counter(), state.learner
+        began, before = time.perf_counter(), state
         state, told = iterate(session, state)
         what = find_bad(told.rollout, told.metrics, state.learner.flat, session.policy)
         state = _guard(state, before, told, what, watch)
@@ -64,11 +65,13 @@ def run(session: Session, state: TrainState, watch: Watch, actions: list[np.ndar
         if last or (plan["eval_every"] and iteration % plan["eval_every"] == 0):
             record |= watch.evaluate(state)
         watch.record(record)
+        stop = watch.interrupted()
         if last or iteration % plan["checkpoint_every"] == 0:
             state = restart_unless_saved(session, state, actions, last)
             watch.checkpoint(state, [], scheduled=True)
-        elif watch.interrupted():
+        elif stop:
             watch.checkpoint(state, actions, scheduled=False)
+        if stop:
             break
     return state
 
@@ -77,17 +80,21 @@ def iterate(session: Session, state: TrainState) -> tuple[TrainState, _Told]:
     """Phase 1: collect. Phases 2 and 3, in one program: advantages of all of it, epochs of shuffled minibatches."""
     iteration = int(state.counters.iteration)
     stats = state.obs_stats(session.plan["normalize_obs"])
-    hyper = hyper_of(session, state)
     start = time.perf_counter()
     position, rollout, episodes = session.collect(
-        state.learner.flat, stats, state.position, session.key("actions", iteration)
+        state.learner.flat, stats, state.position, session.stream("actions", iteration)
     )
     jax.block_until_ready(rollout)  # type: ignore[no-untyped-call]
     collected = time.perf_counter()
-    learner, metrics = session.update(state.learner, rollout, stats, hyper, session.key("minibatch-order", iteration))
-    state = _count(state._replace(position=position), rollout, episodes)
-    state = _renormalise(session, state._replace(learner=learner), rollout, metrics)
-    told: dict[str, Any] = {name: np.asarray(value) for name, value in metrics.items()}
+    moments = session.measure(rollout, state.reward_carry)
+    state = merge_rewards(state, moments)
+    hyper = hyper_of(session, state)
+    learner, metrics = session.update(
+        state.learner, rollout, stats, hyper, session.stream("minibatch-order", iteration)
+    )
+    told = session.unpack(metrics)
+    state = _count(state._replace(position=position, learner=learner), rollout, episodes)
+    state = merge_targets(session.plan, session.policy, merge_obs(state, moments), told)
     done = time.perf_counter()
     told |= {"entropy_bonus": float(hyper.entropy), "clip_range": float(hyper.clip)}
     return state, _Told(rollout, episodes, told, collected - start, done - collected)
@@ -116,70 +123,17 @@ def _count(state: TrainState, rollout: Rollout, episodes: Episodes) -> TrainStat
     )
 
 
-@jax.jit
-def _obs_moments(vector: jax.Array, valid: jax.Array) -> Any:
-    return batch_moments(vector.reshape(-1, vector.shape[-1]), valid.reshape(-1).astype(jnp.float32))
-
-
-@jax.jit
-def _reward_moments(reward: jax.Array, ended: jax.Array, valid: jax.Array, carry: jax.Array, gamma: jax.Array) -> Any:
-    totals, carry = running_returns(reward, ended, carry, gamma)
-    return batch_moments(totals.reshape(-1, 1), valid.reshape(-1).astype(jnp.float32)), carry
-
-
-def _renormalise(session: Session, state: TrainState, rollout: Rollout, metrics: dict[str, Any]) -> TrainState:
-    """Merges this rollout into the running statistics: once per transition, after the update that it fed."""
-    plan = session.plan
-    if not bool(metrics["finite_rollout"]):
-        return state
-    if plan["normalize_obs"] and session.policy.inputs.vector_size:
-        early = jax.tree.map(lambda x: x[:-1], rollout.obs)
-        moments = _obs_moments(session.policy.inputs.vector(early), rollout.valid)
-        state = state._replace(obs=Moments.of(state.obs.running.merge(*moments)))
-    if plan["normalize_rewards"]:
-        ended = rollout.terminated | rollout.truncated
-        moments, carry = _reward_moments(
-            rollout.reward.sum(-1), ended, rollout.valid, state.reward_carry, jnp.float32(plan["gamma"])
-        )
-        merged = state.rewards.running.merge(moments[0], 0 * np.asarray(moments[1]), _about_zero(moments))
-        state = state._replace(rewards=Moments.of(merged), reward_carry=np.asarray(carry))
-    if plan["popart"] or plan["value_clip"]:
-        before = state.targets.running
-        after = before.merge(metrics["transitions"], metrics["target_mean"][None], metrics["target_squares"][None])
-        state = state._replace(targets=Moments.of(after))
-        if plan["popart"]:
-            state = state._replace(learner=_popart(session, state, before, after))
-    return state
-
-
-def _about_zero(moments: Any) -> np.ndarray:
-    """Summed squares around 0: the reward normaliser scales without shifting the mean."""
-    count, mean, squares = (np.asarray(part, np.float64) for part in moments)
-    return np.asarray(squares + count * mean**2)
-
-
-def _popart(session: Session, state: TrainState, before: Running, after: Running) -> Learner:
-    """Values on the new scale with unchanged outputs (van Hasselt et al., 2016)."""
-    (mean, std), (new_mean, new_std) = ((float(s.mean[0]), float(s.std[0])) for s in (before, after))
-    tree = session.policy.unravel(state.learner.flat)
-    affine = tree["value"]
-    tree["value"] = {
-        "scale": affine["scale"] * (std / new_std),
-        "shift": (affine["shift"] * std + (mean - new_mean)) / new_std,
-    }
-    return state.learner._replace(flat=ravel_pytree(tree)[0])
-
-
-def _guard(state: TrainState, before: Learner, told: _Told, what: str | None, watch: Watch) -> TrainState:
+def _guard(state: TrainState, before: TrainState, told: _Told, what: str | None, watch: Watch) -> TrainState:
     """Non-finite numbers undo the update of their iteration; too many iterations in a row end the run."""
     bad = 0 if what is None else int(state.counters.bad_iterations) + 1
     state = state._replace(counters=state.counters._replace(bad_iterations=np.int64(bad)))
     if what is None:
         return state
-    watch.bad(int(state.counters.iteration), what, told.rollout, before.flat)
+    watch.bad(int(state.counters.iteration), what, told.rollout, before.learner.flat)
     if bad >= MOST_BAD_ITERATIONS:
-        raise DivergedError(what)
-    return state._replace(learner=before)
+        raise DivergedError(what, int(state.counters.iteration))
+    # PopArt's statistics and the parameters on their scale go back together.
+    return state._replace(learner=before.learner, targets=before.targets)
 
 
 def restart_unless_saved(session: Session, state: TrainState, actions: list[np.ndarray], last: bool) -> TrainState:

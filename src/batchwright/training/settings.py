@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import jax.numpy as jnp
+import numpy as np
 
 from batchwright.envs.spaces import Spec
 from batchwright.nets.policy import NetworkMaker, Policy, make_policy
@@ -54,7 +54,6 @@ class Schedules:
     ) -> Hyper:
         """All hyper-parameters when a share `done` of the run is behind us."""
         plan = self.plan
-        kl = plan["kl_stop"] or plan.get("kl_target", 0.0)
         numbers = Hyper(
             learning_rate=plan["learning_rate"] * self._rate(done),
             gamma=plan["gamma"],
@@ -65,14 +64,16 @@ class Schedules:
             max_grad_norm=plan["max_grad_norm"],
             weight_decay=plan["weight_decay"],
             value_rate_factor=plan["value_rate_factor"],
-            kl_limit=kl,
+            kl_limit=plan["kl_stop"],
+            kl_target=plan.get("kl_target", 0.0),
             value_clip=plan["value_clip"] * return_std / value_std,
             reward_scale=reward_scale,
             warmup_updates=plan["warmup_updates"],
             value_mean=value_mean,
             value_std=value_std,
         )
-        return Hyper(*(jnp.float32(number) for number in numbers))
+        # NumPy scalars: the compiled call takes them as they are, JAX ones cost a dispatch each.
+        return Hyper(*(np.float32(number) for number in numbers))
 
     def _rate(self, done: float) -> float:
         schedule = self.plan["learning_rate_schedule"]

@@ -52,6 +52,7 @@ class Hyper(NamedTuple):
     weight_decay: Any
     value_rate_factor: Any
     kl_limit: Any
+    kl_target: Any
     value_clip: Any
     reward_scale: Any
     """What raw rewards are divided by."""
@@ -96,22 +97,23 @@ def make_update(policy: Policy, shape: UpdateShape, rows: int, value_only: np.nd
     ) -> tuple[Learner, dict[str, jax.Array]]:
         table, before = prepare_rows(policy, shape, learner.flat, rollout, stats, hyper)
 
-        def epoch(carry: Any, epoch_key: jax.Array) -> Any:
+        def epoch(carry: Any, turn: tuple[jax.Array, jax.Array]) -> Any:
             learner, stopped = carry
+            number, epoch_key = turn
             index = shuffled(epoch_key, rows, position_MS)
             cut = jax.tree.map(lambda column: column[index], table)
             cut = cut._replace(weight=cut.weight * inside_MS)
             step = lambda c, part: minibatch_step(c, part, hyper)  # noqa: E731
             zero = jnp.zeros_like(learner.flat)
             (learner, stopped, total), seen = jax.lax.scan(step, (learner, stopped, zero), cut)
-            learner = _adapt_rate(learner, seen, hyper) if shape.kl_adaptive else learner
+            learner = _adapt_rate(learner, seen, hyper, number == 0) if shape.kl_adaptive else learner
             mean_gradient = jnp.square(total / shape.minibatches).sum()
             return (learner, stopped), (seen, mean_gradient)
 
-        keys = jax.random.split(key, shape.epochs)
-        (learner, _), (seen_EM, mean_square_E) = jax.lax.scan(epoch, (learner, jnp.zeros((), bool)), keys)
+        turns = jnp.arange(shape.epochs), jax.random.split(key, shape.epochs)
+        (learner, _), (seen_EM, mean_square_E) = jax.lax.scan(epoch, (learner, jnp.zeros((), bool)), turns)
         metrics = _summary(seen_EM, mean_square_E, rows / shape.minibatches)
-        metrics |= before | {"learning_rate": hyper.learning_rate * learner.rate_factor}
+        metrics |= before | {"learning_rate": _rate(learner, hyper)}
         metrics["finite_parameters"] = jnp.isfinite(learner.flat).all()
         return learner, metrics
 
@@ -208,13 +210,13 @@ def _make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_on
         norm = jnp.sqrt(jnp.square(gradient).sum())
         clipped = gradient * jnp.minimum(1.0, hyper.max_grad_norm / (norm + 1e-6))
         direction, state = adam.update(clipped, learner.adam)
-        rate = hyper.learning_rate * learner.rate_factor
-        rate = rate * jnp.minimum(1.0, (learner.updates + 1) / jnp.maximum(hyper.warmup_updates, 1.0))
+        updates = learner.updates + 1
+        rate = _rate(learner._replace(updates=updates), hyper)
         if value_only.any():
             direction = direction * jnp.where(value_only, hyper.value_rate_factor, 1.0)
         flat = learner.flat - rate * (direction + hyper.weight_decay * learner.flat)
         told["gradient_norm"] = norm
-        return Learner(flat, state, learner.updates + 1, learner.rate_factor), gradient, told
+        return Learner(flat, state, updates, learner.rate_factor), gradient, told
 
     def step(carry: Any, part: Rows, hyper: Hyper) -> Any:
         learner, stopped, total = carry
@@ -229,21 +231,34 @@ def _make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_on
     return step
 
 
-def _adapt_rate(learner: Learner, seen: dict[str, jax.Array], hyper: Hyper) -> Learner:
-    """The learning rate down by 1.5 above twice the KL aimed at, up by 1.5 below half of it."""
-    kl = seen["kl"].mean()
-    factor = jnp.where(kl > 2 * hyper.kl_limit, 1 / 1.5, jnp.where(kl < hyper.kl_limit / 2, 1.5, 1.0))
+def _rate(learner: Learner, hyper: Hyper) -> jax.Array:
+    """The learning rate of the learner's last update."""
+    warm = jnp.minimum(1.0, learner.updates / jnp.maximum(hyper.warmup_updates, 1.0))
+    return jnp.asarray(hyper.learning_rate * learner.rate_factor * warm)
+
+
+def _adapt_rate(learner: Learner, seen: dict[str, jax.Array], hyper: Hyper, first: jax.Array) -> Learner:
+    """The learning rate down by 1.5 above twice the KL aimed at, up by 1.5 below half of it.
+
+    The KL before the very first update of a rollout is 0 whatever the rate, and after a stop nothing moves: neither
+    says anything about the rate.
+    """
+    tells = seen["made"] * jnp.where(first & (jnp.arange(seen["made"].shape[0]) == 0), 0.0, 1.0)
+    kl = (seen["kl"] * tells).sum() / jnp.maximum(tells.sum(), 1.0)
+    factor = jnp.where(kl > 2 * hyper.kl_target, 1 / 1.5, jnp.where(kl < hyper.kl_target / 2, 1.5, 1.0))
+    factor = jnp.where(tells.sum() > 0, factor, 1.0)
     return learner._replace(rate_factor=jnp.clip(learner.rate_factor * factor, 1e-2, 1e2))
 
 
 def _summary(seen_EM: dict[str, jax.Array], mean_square_E: jax.Array, minibatch_rows: float) -> dict[str, jax.Array]:
-    """Means over the updates really made, and the gradient noise scale from the gradients that are there anyway."""
+    """Means over the updates really made; the gradient noise scale over the epochs that were not stopped."""
     made = seen_EM["made"]
     count = jnp.maximum(made.sum(), 1.0)
     means = {
         name: (value * made).sum() / count for name, value in seen_EM.items() if name not in ("made", "ratio_error")
     }
     parts = made.shape[1]
+    whole_E = made.min(1)
     square = jnp.square(seen_EM["gradient_norm"]).mean(1)
     # |G|^2 and its noise from one minibatch against the mean of all (McCandlish et al., 2018, appendix A.1).
     signal = (parts * mean_square_E - square) / max(parts - 1, 1)
@@ -251,5 +266,7 @@ def _summary(seen_EM: dict[str, jax.Array], mean_square_E: jax.Array, minibatch_
     means["updates"] = made.sum()
     means["first_ratio_error"] = seen_EM["ratio_error"][0, 0]
     if parts > 1:
-        means["gradient_noise_scale"] = jnp.maximum(noise.mean(), 0.0) / jnp.maximum(signal.mean(), 1e-12)
+        means["gradient_noise_scale"] = jnp.maximum((noise * whole_E).sum(), 0.0) / jnp.maximum(
+            (signal * whole_E).sum(), 1e-12
+        )
     return means

@@ -200,8 +200,9 @@ class GymnasiumAsync(HostEngine):
 
 def worker_main(pipe: Connection, share: Share) -> None:
     """Steps a share of the environments until told to close, or until the parent is gone."""
-    # Ctrl-C reaches the whole group; it is the parent that decides what to save and when to close.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and many a scheduler's SIGTERM reach the whole group; the parent decides what to save and when to close.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     loop: EnvLoop | None = None
     try:
         arrays, action_arrays = share.block.arrays()
