@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.envs import spaces
@@ -85,7 +86,15 @@ def _struct(shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _orthogonal(key: jax.Array, rows: int, columns: int, gain: float) -> jax.Array:
-    return jax.nn.initializers.orthogonal(gain)(key, (rows, columns), jnp.float32)
+    """A matrix with orthonormal rows or columns times `gain`.
+
+    By NumPy: JAX compiles a QR decomposition for every shape, seconds before the first step.
+    """
+    source = np.random.Generator(np.random.PCG64(np.asarray(jax.random.key_data(key)).tolist()))
+    tall, wide = max(rows, columns), min(rows, columns)
+    q, r = np.linalg.qr(source.standard_normal((tall, wide)))
+    q = q * np.sign(np.diag(r))
+    return jnp.asarray(gain * (q if rows >= columns else q.T), jnp.float32)
 
 
 def mlp(

@@ -8,14 +8,14 @@ network several times faster on a CPU (docs/log.md).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from batchwright.envs.spaces import Spec
 from batchwright.nets.heads import Heads, make_heads
@@ -54,7 +54,11 @@ class Policy:
 
     def init(self, key: jax.Array) -> jax.Array:
         """A fresh parameter vector."""
-        return ravel_pytree(self._init_tree(key))[0]
+        return self.ravel(self._init_tree(key))
+
+    def ravel(self, tree: Any) -> jax.Array:
+        """A parameter tree as one vector; `unravel` is the way back."""
+        return jnp.asarray(np.concatenate([np.asarray(leaf, np.float32).ravel() for leaf in jax.tree.leaves(tree)]))
 
     def _init_tree(self, key: jax.Array) -> Any:
         # The last affine map on the values is ours, so that PopArt can keep outputs whatever the network is.
@@ -75,16 +79,22 @@ class Policy:
         """True [parameters] where a parameter moves the values and not the actions, found by differentiating both."""
         flat = self.init(key)
         width = self.inputs.vector_size
-        seen: Any = jax.random.normal(key, (64, width), jnp.float32)
+        seen: Any = jnp.abs(jax.random.normal(key, (64, width), jnp.float32))
         if self.inputs.images:
             obs = [jax.random.uniform(key, (4, *leaf.shape)) * 255 for _, leaf in self.inputs.images]  # type: ignore[union-attr]
             seen = {"images": [channels_last(o) / 255 for o in obs]} | ({"vector": seen[:4]} if width else {})
 
-        def total(which: str) -> Callable[[jax.Array], jax.Array]:
-            return lambda p: jnp.square(getattr(self.outputs(p, seen), which) + 1.0).sum()
+        @jax.jit
+        def moves(flat: jax.Array) -> tuple[jax.Array, ...]:
+            def total(flat: jax.Array, which: str) -> jax.Array:
+                return jnp.square(getattr(self.outputs(flat, seen), which) + 1.0).sum()
 
-        moves_raw, moves_value = (np.asarray(jax.grad(total(which))(flat)) != 0 for which in ("raw", "value"))
-        return np.asarray(moves_value & ~moves_raw)
+            return tuple(jax.grad(total)(flat, which) != 0 for which in ("raw", "value"))
+
+        # A ReLU may be dead in fresh parameters: small positive ones on positive inputs pass every unit.
+        alive = jax.random.uniform(key, flat.shape, jnp.float32, 0.01, 0.02)
+        raw, value = (np.asarray(one | other) for one, other in zip(moves(flat), moves(alive), strict=True))
+        return np.asarray(value & ~raw)
 
     def name_of(self, flat: np.ndarray, index: int) -> str:
         """The path of one entry of the flat vector in the parameter tree: for messages."""
@@ -115,5 +125,18 @@ def make_policy(
     else:
         net = mlp(inputs.vector_size, heads.raw_size, num_values, hidden, activation)
     policy = Policy(inputs, net, heads, num_values, log_std_start, lambda flat: flat)
-    tree = policy._init_tree(jax.random.key(0))
-    return Policy(inputs, net, heads, num_values, log_std_start, ravel_pytree(tree)[1])
+    return replace(policy, unravel=_unraveller(policy._init_tree(jax.random.key(0))))
+
+
+def _unraveller(tree: Any) -> Callable[[jax.Array], Any]:
+    """The way back from `Policy.ravel`, traceable."""
+    leaves, structure = jax.tree.flatten(tree)
+    shapes = [np.shape(leaf) for leaf in leaves]
+    ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
+
+    def unravel(flat: jax.Array) -> Any:
+        starts = [0, *ends[:-1]]
+        parts = [flat[a:b].reshape(shape) for a, b, shape in zip(starts, ends, shapes, strict=True)]
+        return jax.tree.unflatten(structure, parts)
+
+    return unravel

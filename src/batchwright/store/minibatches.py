@@ -1,6 +1,6 @@
 """A rollout cut into near-equal minibatches with static shapes: every row once per epoch, no tiny remainder."""
 
-# B rows of a rollout, M minibatches, S rows of the largest minibatch.
+# B rows of a rollout, E epochs, M minibatches, S rows of the largest minibatch.
 
 from __future__ import annotations
 
@@ -20,9 +20,17 @@ def layout(rows: int, parts: int) -> tuple[np.ndarray, np.ndarray]:
     return position.astype(np.int32), inside.astype(np.float32)
 
 
-def shuffled(key: jax.Array, rows: int, position_MS: np.ndarray) -> jax.Array:
+def shuffled_orders(stream: int, rows: int, epochs: int) -> np.ndarray:
+    """Row numbers [E, B] int32: a fresh order of all rows for every epoch.
+
+    Drawn on the host: sorting random keys inside the program takes longer to compile and to run than NumPy's shuffle.
+    """
+    source = np.random.Generator(np.random.PCG64(stream))
+    return np.stack([source.permutation(rows) for _ in range(epochs)]).astype(np.int32)
+
+
+def cut(order_B: jax.Array, position_MS: np.ndarray) -> jax.Array:
     """Row numbers [M, S] of one epoch's minibatches."""
-    order = jax.random.permutation(key, rows)
-    if position_MS.size == rows:
-        return order.reshape(position_MS.shape)
-    return order[jnp.asarray(position_MS)]
+    if position_MS.size == order_B.shape[0]:
+        return order_B.reshape(position_MS.shape)
+    return order_B[jnp.asarray(position_MS)]

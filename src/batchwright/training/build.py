@@ -18,6 +18,7 @@ from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, make_en
 from batchwright.nets.normalise import Running
 from batchwright.nets.policy import NetworkMaker, Policy
 from batchwright.planning.quantity import Plan
+from batchwright.store.minibatches import shuffled_orders
 from batchwright.training.running import Measure, make_measure
 from batchwright.training.settings import Schedules, make_plan_policy, update_shape
 from batchwright.training.state import Counters, Moments, TrainState
@@ -50,6 +51,10 @@ class Session:
     def stream(self, name: str, iteration: int) -> np.uint32:
         """The number that a compiled program makes its key of."""
         return np.uint32(self.streams.number(name, iteration))
+
+    def orders(self, iteration: int) -> np.ndarray:
+        """The order of rows in every epoch of an iteration [E, B]."""
+        return shuffled_orders(self.streams.number("minibatch-order", iteration), self.rows, self.plan["epochs"])
 
     def unpack(self, metrics: jax.Array) -> dict[str, Any]:
         """Metrics by name: one transfer instead of thirty."""
@@ -142,8 +147,8 @@ def _with_stream(collect: Collect) -> Callable[..., Any]:
 def _with_vector(update: Update, names: list[str]) -> Callable[..., tuple[Learner, jax.Array]]:
     """The same update with its metrics in one float32 vector; tracing it writes their names down."""
 
-    def packed(learner: Learner, rollout: Any, stats: Any, hyper: Any, stream: Any) -> tuple[Learner, jax.Array]:
-        learner, told = update(learner, rollout, stats, hyper, jax.random.key(stream))
+    def packed(learner: Learner, rollout: Any, stats: Any, hyper: Any, order_EB: Any) -> tuple[Learner, jax.Array]:
+        learner, told = update(learner, rollout, stats, hyper, order_EB)
         names[:] = list(told)
         return learner, jnp.stack([jnp.asarray(value, jnp.float32) for value in told.values()])
 

@@ -89,9 +89,7 @@ def iterate(session: Session, state: TrainState) -> tuple[TrainState, _Told]:
     moments = session.measure(rollout, state.reward_carry)
     state = merge_rewards(state, moments)
     hyper = hyper_of(session, state)
-    learner, metrics = session.update(
-        state.learner, rollout, stats, hyper, session.stream("minibatch-order", iteration)
-    )
+    learner, metrics = session.update(state.learner, rollout, stats, hyper, session.orders(iteration))
     told = session.unpack(metrics)
     state = _count(state._replace(position=position, learner=learner), rollout, episodes)
     state = merge_targets(session.plan, session.policy, merge_obs(state, moments), told)

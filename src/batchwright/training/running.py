@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from batchwright.data.rollout import Rollout
 from batchwright.learn.returns import running_returns
@@ -86,4 +85,4 @@ def keep_outputs(policy: Policy, learner: Learner, before: Running, after: Runni
         "scale": affine["scale"] * (std / new_std),
         "shift": (affine["shift"] * std + (mean - new_mean)) / new_std,
     }
-    return learner._replace(flat=ravel_pytree(tree)[0])
+    return learner._replace(flat=policy.ravel(tree))

@@ -18,7 +18,7 @@ from batchwright.learn.policy_loss import POLICY_LOSSES, kl_estimate, value_loss
 from batchwright.learn.returns import explained_variance, gae, normalise_advantages
 from batchwright.nets.normalise import batch_moments
 from batchwright.nets.policy import ObsStats, Outputs, Policy
-from batchwright.store.minibatches import layout, shuffled
+from batchwright.store.minibatches import cut, layout
 
 
 @dataclass(frozen=True)
@@ -87,30 +87,30 @@ Update = Callable[[Learner, Rollout, ObsStats, Hyper, jax.Array], tuple[Learner,
 
 
 def make_update(policy: Policy, shape: UpdateShape, rows: int, value_only: np.ndarray) -> Update:
-    """A function of (learner, rollout, observation statistics, hyper-parameters, key); to be compiled by the caller."""
+    """A function of (learner, rollout, observation statistics, hyper-parameters, orders [E, B]); the caller compiles."""
     adam = optax.scale_by_adam(shape.adam_beta1, shape.adam_beta2, shape.adam_eps)
     position_MS, inside_MS = layout(rows, shape.minibatches)
     minibatch_step = _make_minibatch_step(policy, shape, adam, value_only)
 
     def update(
-        learner: Learner, rollout: Rollout, stats: ObsStats, hyper: Hyper, key: jax.Array
+        learner: Learner, rollout: Rollout, stats: ObsStats, hyper: Hyper, order_EB: jax.Array
     ) -> tuple[Learner, dict[str, jax.Array]]:
         table, before = prepare_rows(policy, shape, learner.flat, rollout, stats, hyper)
 
         def epoch(carry: Any, turn: tuple[jax.Array, jax.Array]) -> Any:
             learner, stopped = carry
-            number, epoch_key = turn
-            index = shuffled(epoch_key, rows, position_MS)
-            cut = jax.tree.map(lambda column: column[index], table)
-            cut = cut._replace(weight=cut.weight * inside_MS)
+            number, order_B = turn
+            index = cut(order_B, position_MS)
+            parts = jax.tree.map(lambda column: column[index], table)
+            parts = parts._replace(weight=parts.weight * inside_MS)
             step = lambda c, part: minibatch_step(c, part, hyper)  # noqa: E731
             zero = jnp.zeros_like(learner.flat)
-            (learner, stopped, total), seen = jax.lax.scan(step, (learner, stopped, zero), cut)
+            (learner, stopped, total), seen = jax.lax.scan(step, (learner, stopped, zero), parts)
             learner = _adapt_rate(learner, seen, hyper, number == 0) if shape.kl_adaptive else learner
             mean_gradient = jnp.square(total / shape.minibatches).sum()
             return (learner, stopped), (seen, mean_gradient)
 
-        turns = jnp.arange(shape.epochs), jax.random.split(key, shape.epochs)
+        turns = jnp.arange(shape.epochs), order_EB
         (learner, _), (seen_EM, mean_square_E) = jax.lax.scan(epoch, (learner, jnp.zeros((), bool)), turns)
         metrics = _summary(seen_EM, mean_square_E, rows / shape.minibatches)
         metrics |= before | {"learning_rate": _rate(learner, hyper)}
