@@ -94,7 +94,7 @@ def test_an_mlp_is_what_its_parameters_say(activation: str, wanted: float) -> No
     net = jax.tree.map(jnp.ones_like, tree["net"])
     for layer in (net["first"], *net["actor"], *net["critic"]):
         layer["b"] = jnp.zeros_like(layer["b"])
-    flat = jax.flatten_util.ravel_pytree({**tree, "net": net})[0]
+    flat = policy.ravel({**tree, "net": net})
     out = policy.outputs(flat, jnp.float32([[2.0]]))
     np.testing.assert_allclose(out.raw, [[wanted, wanted]], rtol=1e-6)
     np.testing.assert_allclose(out.value, [[wanted]], rtol=1e-6)

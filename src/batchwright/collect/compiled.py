@@ -36,17 +36,13 @@ def start_position(engine_state: Any, obs: Any, num_envs: int) -> Position:
     )
 
 
-Collect = Callable[[jax.Array, ObsStats, Position, jax.Array], tuple[Position, Rollout, Episodes]]
+Collect = Callable[[jax.Array, ObsStats, Position, Any], tuple[Position, Rollout, Episodes]]
 
 
-def make_collect(engine: CompiledEngine, policy: Policy, rollout_steps: int) -> Collect:
-    """A function of (parameters, observation statistics, position, key); to be compiled by the caller."""
+def make_collect(engine: CompiledEngine, policy: Policy) -> Collect:
+    """A function of (parameters, observation statistics, position, noise [T, N, ...]); to be compiled by the caller."""
 
-    def collect(
-        flat: jax.Array, stats: ObsStats, position: Position, key: jax.Array
-    ) -> tuple[Position, Rollout, Episodes]:
-        noise = policy.heads.noise(key, (rollout_steps, engine.num_envs))
-
+    def collect(flat: jax.Array, stats: ObsStats, position: Position, noise: Any) -> tuple[Position, Rollout, Episodes]:
         def step(at: Position, eps: Any) -> tuple[Position, Any]:
             out = policy.outputs(flat, policy.see(at.obs, stats))
             action = policy.heads.sample(out.params, out.raw, eps)

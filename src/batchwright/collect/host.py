@@ -16,7 +16,7 @@ from batchwright.data.rollout import Episodes, Rollout
 from batchwright.envs.engines.base import HostEngine
 from batchwright.nets.policy import ObsStats, Policy
 
-HostCollect = Callable[[jax.Array, ObsStats, Position, jax.Array], tuple[Position, Rollout, Episodes]]
+HostCollect = Callable[[jax.Array, ObsStats, Position, Any], tuple[Position, Rollout, Episodes]]
 
 
 def host_position(obs: Any, num_envs: int) -> Position:
@@ -27,25 +27,20 @@ def host_position(obs: Any, num_envs: int) -> Position:
 
 
 def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) -> HostCollect:
-    """The same function of (parameters, observation statistics, position, key) that compiled engines have."""
+    """The same function of (parameters, observation statistics, position, noise) that compiled engines have."""
     num_envs = engine.num_envs
 
     @jax.jit
-    def act(flat: jax.Array, stats: ObsStats, obs: Any, noise: Any, step: Any) -> tuple[jax.Array, Any]:
+    def act(flat: jax.Array, stats: ObsStats, obs: Any, noise: Any) -> tuple[jax.Array, Any]:
         out = policy.outputs(flat, policy.see(obs, stats))
-        action = policy.heads.sample(out.params, out.raw, jax.tree.map(lambda eps: eps[step], noise))
+        action = policy.heads.sample(out.params, out.raw, noise)
         return action, policy.heads.to_env(action)
 
-    draw = jax.jit(lambda key: policy.heads.noise(key, (rollout_steps, num_envs)))
-
-    def collect(
-        flat: jax.Array, stats: ObsStats, position: Position, key: jax.Array
-    ) -> tuple[Position, Rollout, Episodes]:
-        noise = draw(key)
+    def collect(flat: jax.Array, stats: ObsStats, position: Position, noise: Any) -> tuple[Position, Rollout, Episodes]:
         rows = _Rows(position.obs, rollout_steps, num_envs, policy.heads.action_size, engine.autoreset == "same")
         obs, ended, returns, lengths = position.obs, position.ended, position.returns, position.lengths
         for t in range(rollout_steps):
-            action, to_env = act(flat, stats, obs, noise, t)
+            action, to_env = act(flat, stats, obs, tuple(eps[t] for eps in noise))
             took = engine.step(jax.tree.map(np.asarray, to_env))
             valid = np.ones(num_envs, bool) if engine.autoreset == "same" else ~ended
             reward = np.where(valid, took.reward, np.float32(0))

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
 
@@ -85,16 +84,17 @@ def _struct(shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
 
-def _orthogonal(key: jax.Array, rows: int, columns: int, gain: float) -> jax.Array:
-    """A matrix with orthonormal rows or columns times `gain`.
+def _source(key: jax.Array) -> np.random.Generator:
+    """A host generator that depends on the key alone: JAX would compile a QR decomposition for every shape."""
+    return np.random.Generator(np.random.PCG64(np.asarray(jax.random.key_data(key)).tolist()))
 
-    By NumPy: JAX compiles a QR decomposition for every shape, seconds before the first step.
-    """
-    source = np.random.Generator(np.random.PCG64(np.asarray(jax.random.key_data(key)).tolist()))
-    tall, wide = max(rows, columns), min(rows, columns)
-    q, r = np.linalg.qr(source.standard_normal((tall, wide)))
+
+def _layer(source: np.random.Generator, rows: int, columns: int, gain: float) -> dict[str, np.ndarray]:
+    """Weights with orthonormal rows or columns times `gain`, and no bias."""
+    q, r = np.linalg.qr(source.standard_normal((max(rows, columns), min(rows, columns))))
     q = q * np.sign(np.diag(r))
-    return jnp.asarray(gain * (q if rows >= columns else q.T), jnp.float32)
+    weights = gain * (q if rows >= columns else q.T)
+    return {"w": weights.astype(np.float32), "b": np.zeros(columns, np.float32)}
 
 
 def mlp(
@@ -105,13 +105,12 @@ def mlp(
     gain = math.sqrt(2)
 
     def init(key: jax.Array) -> Any:
-        keys = iter(jax.random.split(key, 2 * len(sizes) + 4))
-        first = [_orthogonal(next(keys), inputs, sizes[0], gain) for _ in range(2)]
-        params: dict[str, Any] = {"first": {"w": jnp.concatenate(first, 1), "b": jnp.zeros(2 * sizes[0], jnp.float32)}}
+        source = _source(key)
+        first = [_layer(source, inputs, sizes[0], gain) for _ in range(2)]
+        params: dict[str, Any] = {"first": {name: np.concatenate([f[name] for f in first], -1) for name in ("w", "b")}}
         for tower, out, out_gain in (("actor", raw_size, 0.01), ("critic", num_values, 1.0)):
-            layers = [(_orthogonal(next(keys), a, b, gain), b) for a, b in pairwise(sizes)]
-            layers.append((_orthogonal(next(keys), sizes[-1], out, out_gain), out))
-            params[tower] = [{"w": w, "b": jnp.zeros(b, jnp.float32)} for w, b in layers]
+            layers = [_layer(source, a, b, gain) for a, b in pairwise(sizes)]
+            params[tower] = [*layers, _layer(source, sizes[-1], out, out_gain)]
         return params
 
     def tower(layers: Any, x: jax.Array) -> jax.Array:
@@ -147,34 +146,26 @@ def cnn(spec: Inputs, raw_size: int, num_values: int, features: int = 512) -> Ne
             x = jax.nn.relu(x + layer["b"])
         return x.reshape(x.shape[0], -1)
 
-    def init_conv(key: jax.Array, shape: tuple[int, ...]) -> tuple[Any, int]:
+    def init_conv(source: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, int]:
         image = jax.eval_shape(channels_last, _struct((1, *shape), jnp.uint8)).shape
-        if min(image[1:3]) < SMALLEST_SIDE:
-            raise UserError(
-                f"images of {image[1]} x {image[2]} are too small to convolve: a side needs {SMALLEST_SIDE}.",
-                ["wrap the environment: resize, or flatten to numbers", "batchwright.train(..., network=your_own)"],
-            )
         layers, channels = [], image[-1]
-        for k, (filters, side, _) in zip(jax.random.split(key, len(CONV_LAYERS)), CONV_LAYERS, strict=True):
-            w = _orthogonal(k, side * side * channels, filters, math.sqrt(2)).reshape(side, side, channels, filters)
-            layers.append({"w": w, "b": jnp.zeros(filters, jnp.float32)})
+        for filters, side, _ in CONV_LAYERS:
+            layer = _layer(source, side * side * channels, filters, math.sqrt(2))
+            layers.append({**layer, "w": layer["w"].reshape(side, side, channels, filters)})
             channels = filters
         width = jax.eval_shape(convolve, layers, _struct(image, jnp.float32)).shape[-1]
         return layers, width
 
     def init(key: jax.Array) -> Any:
-        keys = jax.random.split(key, len(shapes) + 3)
-        convs = [init_conv(k, shape) for k, shape in zip(keys, shapes, strict=False)]
+        source = _source(key)
+        convs = [init_conv(source, shape) for shape in shapes]
         width = sum(size for _, size in convs) + spec.vector_size
-        dense = {
-            name: {"w": _orthogonal(k, rows, columns, gain), "b": jnp.zeros(columns, jnp.float32)}
-            for name, k, rows, columns, gain in (
-                ("trunk", keys[-3], width, features, math.sqrt(2)),
-                ("actor", keys[-2], features, raw_size, 0.01),
-                ("critic", keys[-1], features, num_values, 1.0),
-            )
+        return {
+            "conv": [layers for layers, _ in convs],
+            "trunk": _layer(source, width, features, math.sqrt(2)),
+            "actor": _layer(source, features, raw_size, 0.01),
+            "critic": _layer(source, features, num_values, 1.0),
         }
-        return {"conv": [layers for layers, _ in convs], **dense}
 
     def apply(params: Any, inputs: Any) -> tuple[jax.Array, jax.Array]:
         lead = inputs["images"][0].shape[:-3]

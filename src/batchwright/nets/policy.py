@@ -62,7 +62,7 @@ class Policy:
 
     def _init_tree(self, key: jax.Array) -> Any:
         # The last affine map on the values is ours, so that PopArt can keep outputs whatever the network is.
-        affine = {"scale": jnp.ones(self.num_values, jnp.float32), "shift": jnp.zeros(self.num_values, jnp.float32)}
+        affine = {"scale": np.ones(self.num_values, np.float32), "shift": np.zeros(self.num_values, np.float32)}
         return {"net": self.network.init(key), "heads": self.heads.init(self.log_std_start), "value": affine}
 
     def see(self, obs: Any, stats: ObsStats) -> Any:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.collect.compiled import Collect, Position, make_collect, make_compiled_replay, start_position
+from batchwright.collect.compiled import Position, make_collect, make_compiled_replay, start_position
 from batchwright.collect.host import host_position, make_host_collect, make_replay
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
@@ -19,6 +19,7 @@ from batchwright.nets.normalise import Running
 from batchwright.nets.policy import NetworkMaker, Policy
 from batchwright.planning.quantity import Plan
 from batchwright.store.minibatches import shuffled_orders
+from batchwright.training.evaluate import Evaluator
 from batchwright.training.running import Measure, make_measure
 from batchwright.training.settings import Schedules, make_plan_policy, update_shape
 from batchwright.training.state import Counters, Moments, TrainState
@@ -48,9 +49,10 @@ class Session:
     def rows(self) -> int:
         return int(self.plan["num_envs"] * self.plan["rollout_steps"])
 
-    def stream(self, name: str, iteration: int) -> np.uint32:
-        """The number that a compiled program makes its key of."""
-        return np.uint32(self.streams.number(name, iteration))
+    def noise(self, iteration: int) -> tuple[np.ndarray, ...]:
+        """The randomness of all actions of an iteration."""
+        shape = (self.plan["rollout_steps"], self.plan["num_envs"])
+        return self.policy.heads.noise(self.streams.number("actions", iteration), shape)
 
     def orders(self, iteration: int) -> np.ndarray:
         """The order of rows in every epoch of an iteration [E, B]."""
@@ -67,12 +69,12 @@ class Session:
         if isinstance(engine, HostEngine):
             obs = engine.start(seed)
             if not hasattr(self, "collect"):
-                self.collect = _with_stream(make_host_collect(engine, self.policy, steps))
+                self.collect = make_host_collect(engine, self.policy, steps)
             return host_position(obs, engine.num_envs)
         assert isinstance(engine, CompiledEngine)
         state, obs = engine.start(seed)
         if not engine.saves_state or not hasattr(self, "collect"):
-            self.collect = jax.jit(_with_stream(make_collect(engine, self.policy, steps)))
+            self.collect = jax.jit(make_collect(engine, self.policy))
         return start_position(state, obs, engine.num_envs)
 
     def replay(self, iteration: int, actions: list[np.ndarray], saved: Position) -> Position:
@@ -92,7 +94,7 @@ class Session:
 
     def fresh_state(self) -> TrainState:
         """The state before the first iteration."""
-        flat = self.policy.init(jax.random.key(self.stream("parameters", 0)))
+        flat = self.policy.init(jax.random.key(self.streams.number("parameters", 0)))
         shape = update_shape(self.plan, self.plan["minibatches"])
         width, num_envs = self.policy.inputs.vector_size, self.plan["num_envs"]
         return TrainState(
@@ -104,6 +106,12 @@ class Session:
             counters=Counters.zero(),
             position=self.start_engine(0),
         )
+
+    def evaluator(self, episodes: int, on_event: Callable[[dict[str, Any]], None] | None = None) -> Evaluator:
+        """Evaluation beside training; an engine whose state is all in its arrays lends its compiled program."""
+        if self.engine.saves_state:
+            return Evaluator(self.env, self.engine, self.policy, episodes, self.collect, self.plan["rollout_steps"])
+        return Evaluator.alone(self.env, self.engine.name, self.policy, episodes, on_event)
 
     def close(self) -> None:
         self.engine.close()
@@ -137,11 +145,6 @@ def build_session(
     update = jax.jit(_with_vector(make_update(policy, shape, rows, value_only), names))
     measure = make_measure(plan, policy)
     return Session(plan, env, Streams(plan["seed"]), engine, policy, Schedules(plan), update, measure, names)
-
-
-def _with_stream(collect: Collect) -> Callable[..., Any]:
-    """The same collection with the number of a stream instead of a key."""
-    return lambda flat, stats, position, stream: collect(flat, stats, position, jax.random.key(stream))
 
 
 def _with_vector(update: Update, names: list[str]) -> Callable[..., tuple[Learner, jax.Array]]:

@@ -29,7 +29,6 @@ from batchwright.nets.policy import NetworkMaker
 from batchwright.planning.quantity import Plan, TaskFacts, plan_from_dict
 from batchwright.training import checkpoint
 from batchwright.training.build import OWN_NETWORK, Session, build_session
-from batchwright.training.evaluate import Evaluator
 from batchwright.training.guard import dump
 from batchwright.training.on_policy import DivergedError
 from batchwright.training.on_policy import run as run_iterations
@@ -122,9 +121,7 @@ class _Watch:
     def attach(self, session: Session) -> None:
         """Knows the session from here on: it brings the policy that is evaluated."""
         self.session = session
-        self.evaluator = Evaluator(
-            self.env, session.engine.name, session.policy, self.plan["eval_episodes"], self.heard
-        )
+        self.evaluator = session.evaluator(self.plan["eval_episodes"], self.heard)
 
     def take_up(self, past: Sequence[Mapping[str, Any]]) -> None:
         """Moving figures and the curve go on from the records before a resume."""

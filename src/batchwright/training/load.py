@@ -30,26 +30,22 @@ class TrainedPolicy:
     def __init__(self, plan: Plan, env: str, policy: Policy, flat: np.ndarray, stats: ObsStats, iteration: int) -> None:
         self.plan, self.env, self.iteration = plan, env, iteration
         self.policy, self.flat, self.stats = policy, jnp.asarray(flat), stats
-        self._key = jax.random.key(0)
         self._calls = 0
 
         @jax.jit
-        def act(flat: jax.Array, obs: Any, key: jax.Array | None) -> Any:
+        def act(flat: jax.Array, obs: Any, noise: Any) -> Any:
             out = policy.outputs(flat, policy.see(obs, stats))
-            if key is None:
-                return policy.heads.to_env(policy.heads.mode(out.raw))
-            lead = out.raw.shape[:-1]
-            return policy.heads.to_env(policy.heads.sample(out.params, out.raw, policy.heads.noise(key, lead)))
+            return policy.heads.to_env(policy.heads.sample(out.params, out.raw, noise))
 
         self._act = act
 
     def __call__(self, obs: Any, deterministic: bool = True) -> Any:
         """The action for one observation; sampled where `deterministic` is False."""
-        key = None
-        if not deterministic:
-            key, self._calls = jax.random.fold_in(self._key, self._calls), self._calls + 1
+        heads = self.policy.heads
+        noise = heads.no_noise((1,)) if deterministic else heads.noise(self._calls, (1,))
+        self._calls += not deterministic
         one = jax.tree.map(lambda x: np.asarray(x)[None], self._stored(obs))
-        native = native_tree(self.policy.heads.spec, self._act(self.flat, one, key))
+        native = native_tree(heads.spec, self._act(self.flat, one, noise))
         return jax.tree.map(lambda x: x[0], native)
 
     def _stored(self, obs: Any) -> Any:
@@ -62,7 +58,7 @@ class TrainedPolicy:
 
     def evaluate(self, episodes: int = 20, seed: int = 0, deterministic: bool = True) -> dict[str, Any]:
         """{"episodes", "mean", "median", "iqr", "iqm", "returns", ...} of whole episodes in fresh environments."""
-        evaluator = Evaluator(self.env, self.plan["engine"], self.policy, episodes)
+        evaluator = Evaluator.alone(self.env, self.plan["engine"], self.policy, episodes)
         try:
             return summarise(evaluator(self.flat, self.stats, seed, deterministic)["returns"])
         finally:

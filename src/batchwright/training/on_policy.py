@@ -81,9 +81,7 @@ def iterate(session: Session, state: TrainState) -> tuple[TrainState, _Told]:
     iteration = int(state.counters.iteration)
     stats = state.obs_stats(session.plan["normalize_obs"])
     start = time.perf_counter()
-    position, rollout, episodes = session.collect(
-        state.learner.flat, stats, state.position, session.stream("actions", iteration)
-    )
+    position, rollout, episodes = session.collect(state.learner.flat, stats, state.position, session.noise(iteration))
     jax.block_until_ready(rollout)  # type: ignore[no-untyped-call]
     collected = time.perf_counter()
     moments = session.measure(rollout, state.reward_carry)

@@ -87,7 +87,7 @@ Update = Callable[[Learner, Rollout, ObsStats, Hyper, jax.Array], tuple[Learner,
 
 
 def make_update(policy: Policy, shape: UpdateShape, rows: int, value_only: np.ndarray) -> Update:
-    """A function of (learner, rollout, observation statistics, hyper-parameters, orders [E, B]); the caller compiles."""
+    """A function of (learner, rollout, observation statistics, hyper-parameters, orders [E, B]); compile it."""
     adam = optax.scale_by_adam(shape.adam_beta1, shape.adam_beta2, shape.adam_eps)
     position_MS, inside_MS = layout(rows, shape.minibatches)
     minibatch_step = _make_minibatch_step(policy, shape, adam, value_only)
@@ -222,8 +222,9 @@ def _make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_on
         learner, stopped, total = carry
         if not shape.kl_stop:
             learner, gradient, told = take(learner, part, hyper)
-            return (learner, stopped, total + gradient), told | {"made": jnp.ones(())}
+            return (learner, stopped, total + gradient), told | {"made": jnp.ones(()), "measured": jnp.ones(())}
         moved, gradient, told = take(learner, part, hyper)
+        told["measured"] = 1.0 - stopped
         stopped = stopped | (told["kl"] > hyper.kl_limit)
         learner = jax.tree.map(lambda new, old: jnp.where(stopped, old, new), moved, learner)
         return (learner, stopped, total + jnp.where(stopped, 0.0, gradient)), told | {"made": 1.0 - stopped}
@@ -243,7 +244,7 @@ def _adapt_rate(learner: Learner, seen: dict[str, jax.Array], hyper: Hyper, firs
     The KL before the very first update of a rollout is 0 whatever the rate, and after a stop nothing moves: neither
     says anything about the rate.
     """
-    tells = seen["made"] * jnp.where(first & (jnp.arange(seen["made"].shape[0]) == 0), 0.0, 1.0)
+    tells = seen["measured"].at[0].multiply(jnp.where(first, 0.0, 1.0))
     kl = (seen["kl"] * tells).sum() / jnp.maximum(tells.sum(), 1.0)
     factor = jnp.where(kl > 2 * hyper.kl_target, 1 / 1.5, jnp.where(kl < hyper.kl_target / 2, 1.5, 1.0))
     factor = jnp.where(tells.sum() > 0, factor, 1.0)
@@ -254,9 +255,8 @@ def _summary(seen_EM: dict[str, jax.Array], mean_square_E: jax.Array, minibatch_
     """Means over the updates really made; the gradient noise scale over the epochs that were not stopped."""
     made = seen_EM["made"]
     count = jnp.maximum(made.sum(), 1.0)
-    means = {
-        name: (value * made).sum() / count for name, value in seen_EM.items() if name not in ("made", "ratio_error")
-    }
+    apart = ("made", "measured", "ratio_error")
+    means = {name: (value * made).sum() / count for name, value in seen_EM.items() if name not in apart}
     parts = made.shape[1]
     whole_E = made.min(1)
     square = jnp.square(seen_EM["gradient_norm"]).mean(1)

@@ -84,6 +84,8 @@ def _resolve(wanted: Wanted, engine: str) -> str:
         return "gymnasium-vector" if gymnasium_source.has_vector_form(wanted.name) else "gymnasium-sync"
     if engine.startswith("gymnasium-s") or engine == "gymnasium-async":
         return engine
+    if engine == "jax" and wanted.name in OWN_TASKS:
+        return engine  # known without asking EnvPool, whose import takes seconds
     possible = available_engines(wanted.name)
     if engine == "auto":
         # Our own JAX tasks take no options; with any, the environment that does is meant.
