@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ def log_prob(heads: Heads, raw: Any, action: Any, log_std: Any = ()) -> np.ndarr
 
 
 def draws(heads: Heads, raw: Any, log_std: Any = ()) -> np.ndarray:
-    noise = heads.noise(jax.random.key(0), (DRAWS,))
+    noise = heads.noise(0, (DRAWS,))
     rows = jnp.tile(jnp.float32(raw), (DRAWS, 1))
     return np.asarray(heads.sample({"log_std": jnp.float32(log_std)}, rows, noise))
 
@@ -114,15 +113,25 @@ def test_the_heads_of_one_action_draw_apart() -> None:
 
 
 def test_noise_has_one_array_per_head_with_the_asked_shape_in_front() -> None:
-    noise = make_heads(NESTED).noise(jax.random.key(0), (5, 7))
+    noise = make_heads(NESTED).noise(0, (5, 7))
     assert [part.shape for part in noise] == [(5, 7, 3), (5, 7, 2), (5, 7, 2), (5, 7, 2), (5, 7, 3)]
-    assert all(part.dtype == jnp.float32 for part in noise)
+    assert all(part.dtype == np.float32 for part in noise)
 
 
-def test_the_mode_is_the_most_likely_action() -> None:
+def test_noise_depends_on_the_stream_and_is_finite() -> None:
     heads = make_heads(NESTED)
-    raw = jnp.float32([0, 3, 1, 0.25, -7, 2, -2, 1, 5, 0, 4, 9])
-    assert np.asarray(heads.mode(raw)).tolist() == [1, 0.25, -7, 1, 0, 1, 2]
+    one, same, other = (heads.noise(stream, (2000,)) for stream in (4, 4, 5))
+    for head, part in enumerate(one):
+        np.testing.assert_array_equal(part, same[head])
+        assert not np.array_equal(part, other[head])
+        assert np.isfinite(part).all()
+
+
+def test_without_noise_the_most_likely_action_is_taken() -> None:
+    heads = make_heads(NESTED)
+    raw = jnp.float32([[0, 3, 1, 0.25, -7, 2, -2, 1, 5, 0, 4, 9]])
+    found = heads.sample({"log_std": jnp.zeros(2)}, raw, heads.no_noise((1,)))
+    assert np.asarray(found).tolist() == [[1, 0.25, -7, 1, 0, 1, 2]]
 
 
 def test_to_env_scales_boxes_to_their_bounds_and_gives_whole_numbers_for_choices() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchwright.store.minibatches import layout, shuffled
+from batchwright.store.minibatches import cut, layout, shuffled_orders
 
 
 @given(st.integers(1, 5000), st.data())
@@ -29,15 +28,16 @@ def test_the_layout_holds_every_row_once_in_sizes_that_differ_by_at_most_one(row
 def test_an_epoch_sees_every_row_exactly_once(num_envs: int, steps: int, parts: int) -> None:
     rows = num_envs * steps
     position, weight = layout(rows, parts)
-    index = np.asarray(shuffled(jax.random.key(3), rows, position))
-    counted = np.bincount(index[weight == 1], minlength=rows)
-    assert counted.tolist() == [1] * rows
-    assert index.min() >= 0
-    assert index.max() < rows  # padding points at real rows, never past the end
+    for order in shuffled_orders(3, rows, epochs=2):
+        index = np.asarray(cut(order, position))
+        counted = np.bincount(index[weight == 1], minlength=rows)
+        assert counted.tolist() == [1] * rows
+        assert index.shape == position.shape
+        assert 0 <= index.min() <= index.max() < rows  # padding points at real rows, never past the end
 
 
-def test_each_epoch_has_another_order() -> None:
-    position, _ = layout(60, 4)
-    orders = [np.asarray(shuffled(key, 60, position)) for key in jax.random.split(jax.random.key(0), 3)]
-    assert not any(np.array_equal(orders[i], orders[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
-    assert not np.array_equal(orders[0].ravel(), np.arange(60))
+def test_each_epoch_and_each_stream_has_another_order() -> None:
+    orders = [*shuffled_orders(0, 60, epochs=3), *shuffled_orders(1, 60, epochs=1)]
+    assert len({order.tobytes() for order in orders}) == 4
+    assert not np.array_equal(orders[0], np.arange(60))
+    np.testing.assert_array_equal(shuffled_orders(0, 60, epochs=3), orders[:3])

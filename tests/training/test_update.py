@@ -17,7 +17,7 @@ from batchwright.envs.spaces import Discrete as Choice
 from batchwright.envs.spaces import TupleSpace, box
 from batchwright.nets.normalise import Running
 from batchwright.nets.policy import ObsStats, Policy, make_policy
-from batchwright.store.minibatches import layout, shuffled
+from batchwright.store.minibatches import cut, layout, shuffled_orders
 from batchwright.training.running import keep_outputs
 from batchwright.training.update import Hyper, Learner, UpdateShape, make_update, prepare_rows, start_learner
 
@@ -25,6 +25,7 @@ T, N = 6, 5
 B = T * N
 PARTS, EPOCHS = 4, 2  # 30 rows in parts of 8, 8, 7, 7
 STATS = ObsStats(np.float32([0.1, -0.2, 0.0]), np.float32([1.5, 0.5, 1.0]))
+ORDERS = shuffled_orders(7, B, EPOCHS)
 NO_LIMIT = 1e9
 BASE = Hyper(
     learning_rate=1e-2,
@@ -80,7 +81,7 @@ def make_rollout(policy: Policy, flat: jax.Array) -> Rollout:
     valid = np.ones((T, N), bool)
     valid[1:] = ~(terminated | truncated)[:-1]
     out = policy.outputs(flat, policy.see(obs[:T], STATS))
-    action = policy.heads.sample(out.params, out.raw, policy.heads.noise(jax.random.key(2), (T, N)))
+    action = policy.heads.sample(out.params, out.raw, policy.heads.noise(2, (T, N)))
     reward = np.where(valid, draw.normal(size=(T, N)), 0.0).astype(np.float32)
     return Rollout(obs, action, reward[..., None], terminated, truncated, valid)
 
@@ -89,7 +90,8 @@ def after(update: Callable[..., Any], case: Case, rollout: Rollout | None = None
     """(learner, metrics) after one iteration with some numbers changed."""
     hyper = Hyper(*(np.float32(x) for x in BASE._replace(**changes)))
     start = start_learner(case.flat, UpdateShape("ppo", 1, 1))
-    return update(start, rollout if rollout is not None else case.rollout, STATS, hyper, jax.random.key(7))
+    orders = ORDERS[: 1 if update is case.one else EPOCHS]
+    return update(start, rollout if rollout is not None else case.rollout, STATS, hyper, orders)
 
 
 def moved(case: Case, learner: Learner) -> np.ndarray:
@@ -136,8 +138,7 @@ def test_uneven_minibatches_have_the_gradient_of_the_mean_over_their_real_rows(c
     rows, _ = prepare_rows(case.policy, UpdateShape("ppo", 1, 1), case.flat, case.rollout, STATS, hyper)
     position, inside = layout(B, PARTS)
     moment = np.zeros(case.flat.shape)
-    for key in jax.random.split(jax.random.key(7), EPOCHS):
-        order = np.asarray(shuffled(key, B, position))
+    for order in (np.asarray(cut(order, position)) for order in ORDERS):
         for part in range(PARTS):
             index = order[part][inside[part] == 1]
             gradient = jax.grad(lambda flat, i=index: hand_loss(case.policy, flat, rows, i))(case.flat)

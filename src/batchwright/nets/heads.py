@@ -21,6 +21,8 @@ from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+SMALLEST_DRAW = np.float32(2**-25)
+"""Half the step between float32 draws: stands for 0, whose logarithm would be an action that nobody would choose."""
 LOG_STD_RANGE = (-5.0, 2.0)
 
 
@@ -102,8 +104,8 @@ def _draw(source: np.random.Generator, head: Head, shape: tuple[int, ...]) -> np
     # 1 - u is in (0, 1]: its logarithm is finite.
     u = 1.0 - source.random(shape, np.float32)
     if head.kind == "choice":
-        return np.asarray(-np.log(np.maximum(-np.log(u), np.float32(1e-30))))
-    return np.asarray(np.log(u) - np.log(np.maximum(1.0 - u, np.float32(1e-7))))
+        return np.asarray(-np.log(np.maximum(-np.log(u), SMALLEST_DRAW)))
+    return np.asarray(np.log(u) - np.log(np.maximum(1.0 - u, SMALLEST_DRAW)))
 
 
 def make_heads(spec: Spec) -> Heads:

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
 
@@ -148,6 +149,11 @@ def cnn(spec: Inputs, raw_size: int, num_values: int, features: int = 512) -> Ne
 
     def init_conv(source: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, int]:
         image = jax.eval_shape(channels_last, _struct((1, *shape), jnp.uint8)).shape
+        if min(image[1:3]) < SMALLEST_SIDE:
+            raise UserError(
+                f"images of {image[1]} x {image[2]} are too small to convolve: a side needs {SMALLEST_SIDE}.",
+                ["wrap the environment: resize, or flatten to numbers", "batchwright.train(..., network=your_own)"],
+            )
         layers, channels = [], image[-1]
         for filters, side, _ in CONV_LAYERS:
             layer = _layer(source, side * side * channels, filters, math.sqrt(2))

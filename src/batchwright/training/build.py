@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.collect.compiled import Position, make_collect, make_compiled_replay, start_position
+from batchwright.collect.compiled import Collect, Position, make_collect, make_compiled_replay, start_position
 from batchwright.collect.host import host_position, make_host_collect, make_replay
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
@@ -43,7 +43,7 @@ class Session:
     """The compiled update; its metrics come back as one vector, in the order of `metric_names`."""
     measure: Measure
     metric_names: list[str]
-    collect: Callable[..., Any] = field(init=False)
+    collect: Collect = field(init=False)
 
     @property
     def rows(self) -> int:
@@ -62,19 +62,25 @@ class Session:
         """Metrics by name: one transfer instead of thirty."""
         return dict(zip(self.metric_names, np.asarray(metrics).tolist(), strict=True))
 
+    def __post_init__(self) -> None:
+        self.collect = self._make_collect()
+
+    def _make_collect(self) -> Collect:
+        if isinstance(self.engine, HostEngine):
+            return make_host_collect(self.engine, self.policy, self.plan["rollout_steps"])
+        assert isinstance(self.engine, CompiledEngine)
+        return jax.jit(make_collect(self.engine, self.policy))
+
     def start_engine(self, iteration: int) -> Position:
-        """Environments fresh from seeds that depend on the iteration alone; compiles the collection where it must."""
-        engine, steps = self.engine, self.plan["rollout_steps"]
+        """Environments fresh from seeds that depend on the iteration alone."""
+        engine = self.engine
         seed = self.streams.number("environments", iteration)
         if isinstance(engine, HostEngine):
-            obs = engine.start(seed)
-            if not hasattr(self, "collect"):
-                self.collect = make_host_collect(engine, self.policy, steps)
-            return host_position(obs, engine.num_envs)
+            return host_position(engine.start(seed), engine.num_envs)
         assert isinstance(engine, CompiledEngine)
         state, obs = engine.start(seed)
-        if not engine.saves_state or not hasattr(self, "collect"):
-            self.collect = jax.jit(make_collect(engine, self.policy))
+        if not engine.saves_state:  # its program holds the address of the old environments
+            self.collect = self._make_collect()
         return start_position(state, obs, engine.num_envs)
 
     def replay(self, iteration: int, actions: list[np.ndarray], saved: Position) -> Position:
