@@ -45,7 +45,8 @@ class Run:
 
 def our_command(env: str, seed: int) -> list[str]:
     """Must stop at THRESHOLDS[env] and print, as its last line of stdout, JSON with `solved` and `steps`."""
-    return [str(OURS), "train", env, "--seed", str(seed), "--json"]
+    stop = ["--stop-return", str(THRESHOLDS[env]), "--eval-every", "0"]
+    return [str(OURS), "train", env, "--seed", str(seed), *stop, "--json"]
 
 
 def peer_command(library: str, env: str, seed: int, options: argparse.Namespace) -> list[str]:
@@ -83,7 +84,7 @@ def read_outcome(done: subprocess.CompletedProcess[str]) -> tuple[bool, int | No
         return False, None, f"exit code {done.returncode}: {last_line(done.stderr)}"
     try:
         outcome = json.loads(last_line(done.stdout))
-        solved, steps = bool(outcome["solved"]), int(outcome["steps"])
+        solved, steps = bool(outcome["solved"]), int(outcome.get("steps", outcome.get("env_steps")))
     except (ValueError, KeyError, TypeError):
         return False, None, "the last line of stdout is not JSON with `solved` and `steps`"
     return solved, steps, "" if solved else f"not solved within its {steps:,} steps"

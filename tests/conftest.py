@@ -4,6 +4,11 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from batchwright.api import set_up_jax
+
+# Before any test imports JAX: the tests run as users do, with compiled programs kept between runs.
+set_up_jax()
+
 settings.register_profile("ci", derandomize=True, deadline=None, database=None, max_examples=150)
 settings.register_profile(
     "search",

@@ -43,8 +43,8 @@ class Settings:
     feed: str
     """`usual`: the library's own synchronous vector environment; `envpool`: the same library fed by EnvPool."""
     threads: int
-    """Torch's intra-op threads. One is the kind choice for 64-64 networks: two gain nothing on a quiet machine and
-    fall to a tenth of the speed when anything else runs, because waiting OpenMP threads spin."""
+    """Torch's intra-op threads. One by default: with two, and other work on the machine, waiting OpenMP threads spin
+    and SB3 fell to a tenth of its speed. To be compared again on a quiet machine (`speed.py --peer-threads 2`)."""
     env_threads: int
     """EnvPool's threads; all cores unless told."""
 

@@ -235,6 +235,12 @@ class Running:
     eval_threshold: float | None = wish(
         "training return below which no evaluation is made", low=-1e12, high=1e12, regimes=BOTH_RL
     )
+    stop_return: float | None = wish(
+        "stop when the mean return of the last 100 training episodes reaches this",
+        low=-1e12,
+        high=1e12,
+        regimes=BOTH_RL,
+    )
     checkpoint_every: int | None = count("iterations between checkpoints", "iterations", BOTH_RL)
 
 

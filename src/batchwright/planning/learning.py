@@ -101,6 +101,8 @@ def settle_running(ledger: Ledger, task: TaskFacts) -> None:
     steps = per_iteration.value if per_iteration is not None and isinstance(per_iteration.value, int) else None
     checkpoint = max(1, CHECKPOINT_STEPS // steps) if steps else 50
     ledger.wish("checkpoint_every", checkpoint, f"about every {CHECKPOINT_STEPS:,} transitions")
+    if ledger.stated("stop_return") is not None:
+        ledger.adopt("stop_return", ledger.stated("stop_return"), "return")
     ledger.wish("seed", 0, "any number; state it to repeat a run", unit="")
     ledger.wish("engine", "auto", "measured when training starts", unit="")
     if ledger.stated("num_threads") is not None:

@@ -22,7 +22,7 @@ from batchwright.store.minibatches import shuffled_orders
 from batchwright.training.evaluate import Evaluator
 from batchwright.training.running import Measure, make_measure
 from batchwright.training.settings import Schedules, make_plan_policy, update_shape
-from batchwright.training.state import Counters, Moments, TrainState
+from batchwright.training.state import RECENT_EPISODES, Counters, Moments, TrainState
 from batchwright.training.update import Learner, Update, make_update, start_learner
 
 OWN_NETWORK = "own network"
@@ -109,6 +109,7 @@ class Session:
             rewards=Moments.of(Running.empty(1)),
             reward_carry=np.zeros(num_envs, np.float32),
             targets=Moments.of(Running.empty(1)),
+            recent_returns=np.full(RECENT_EPISODES, np.nan),
             counters=Counters.zero(),
             position=self.start_engine(0),
         )

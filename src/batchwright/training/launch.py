@@ -30,7 +30,7 @@ from batchwright.planning.quantity import Plan, TaskFacts, plan_from_dict
 from batchwright.training import checkpoint
 from batchwright.training.build import OWN_NETWORK, Session, build_session
 from batchwright.training.guard import dump
-from batchwright.training.on_policy import DivergedError
+from batchwright.training.on_policy import DivergedError, finished
 from batchwright.training.on_policy import run as run_iterations
 from batchwright.training.state import TrainState
 from batchwright.watch.lines import RETURN
@@ -51,6 +51,8 @@ class Result:
     env_steps: int
     interrupted: bool = False
     seconds: float = 0.0
+    solved: bool | None = None
+    """Whether `stop_return` was reached; None where none was stated."""
 
 
 @dataclass
@@ -161,7 +163,7 @@ class _Watch:
 
     def evaluate(self, state: TrainState) -> dict[str, Any]:
         threshold, moving = self.plan.get("eval_threshold"), self.moving.moving
-        last = int(state.counters.iteration) == self.plan["iterations"]
+        last = finished(self.plan, state)
         if threshold is not None and not last and (moving is None or moving < threshold):
             return {}
         began = time.perf_counter()
@@ -209,9 +211,11 @@ def _train(watch: _Watch, session: Session) -> Result:
     finally:
         watch.close()
     iteration = int(state.counters.iteration)
-    interrupted = iteration < watch.plan["iterations"]
+    interrupted = not finished(watch.plan, state)
     seconds = time.perf_counter() - began
-    result = Result(watch.run.path, watch.evaluation, iteration, int(state.counters.env_steps), interrupted, seconds)
+    solved = state.solved(watch.plan.get("stop_return")) if "stop_return" in watch.plan.quantities else None
+    steps = int(state.counters.env_steps)
+    result = Result(watch.run.path, watch.evaluation, iteration, steps, interrupted, seconds, solved)
     outcome = (
         f"interrupted after iteration {iteration}; go on with: batchwright resume {watch.run}" if interrupted else ""
     )

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from batchwright.data.rollout import Episodes, Rollout
+from batchwright.planning.quantity import Plan
 from batchwright.training.build import Session
 from batchwright.training.checkpoint import digest
 from batchwright.training.guard import MOST_BAD_ITERATIONS, find_bad
@@ -52,7 +53,7 @@ def run(session: Session, state: TrainState, watch: Watch, actions: list[np.ndar
     interrupt can be resumed exactly.
     """
     plan = session.plan
-    while int(state.counters.iteration) < plan["iterations"]:
+    while not finished(plan, state):
         began, before = time.perf_counter(), state
         state, told = iterate(session, state)
         what = find_bad(told.rollout, told.metrics, state.learner.flat, session.policy)
@@ -61,7 +62,7 @@ def run(session: Session, state: TrainState, watch: Watch, actions: list[np.ndar
             actions.append(np.asarray(told.rollout.action))
         record = make_record(session, state, told, time.perf_counter() - began)
         iteration = int(state.counters.iteration)
-        last = iteration == plan["iterations"]
+        last = finished(plan, state)
         if last or (plan["eval_every"] and iteration % plan["eval_every"] == 0):
             record |= watch.evaluate(state)
         watch.record(record)
@@ -74,6 +75,11 @@ def run(session: Session, state: TrainState, watch: Watch, actions: list[np.ndar
         if stop:
             break
     return state
+
+
+def finished(plan: Plan, state: TrainState) -> bool:
+    """Whether all planned iterations are done, or the return that was called enough is reached."""
+    return int(state.counters.iteration) >= plan["iterations"] or state.solved(plan.get("stop_return"))
 
 
 def iterate(session: Session, state: TrainState) -> tuple[TrainState, _Told]:
@@ -109,13 +115,15 @@ def hyper_of(session: Session, state: TrainState) -> Hyper:
 def _count(state: TrainState, rollout: Rollout, episodes: Episodes) -> TrainState:
     counters = state.counters
     ended = np.asarray(episodes.ended)
+    recent = np.concatenate([state.recent_returns, np.asarray(episodes.returns)[ended]])[-len(state.recent_returns) :]
     return state._replace(
+        recent_returns=recent,
         counters=counters._replace(
             iteration=counters.iteration + 1,
             env_steps=counters.env_steps + ended.size,
             transitions=counters.transitions + int(np.asarray(rollout.valid).sum()),
             episodes=counters.episodes + int(ended.sum()),
-        )
+        ),
     )
 
 

@@ -11,6 +11,8 @@ from batchwright.nets.normalise import Running
 from batchwright.nets.policy import ObsStats
 from batchwright.training.update import Learner
 
+RECENT_EPISODES = 100
+
 
 class Moments(NamedTuple):
     """A `Running` as plain arrays."""
@@ -64,8 +66,13 @@ class TrainState(NamedTuple):
     reward_carry: Any  # [N]
     targets: Moments
     """Of value targets."""
+    recent_returns: Any  # [RECENT_EPISODES] of the last training episodes, oldest first, NaN where there were fewer
     counters: Counters
     position: Any
+
+    def solved(self, stop_return: float | None) -> bool:
+        """Whether the mean return of the last episodes has reached what the user called enough."""
+        return stop_return is not None and bool(np.mean(self.recent_returns) >= stop_return)
 
     def obs_stats(self, enabled: bool) -> ObsStats:
         """The statistics that observations are normalised with."""

@@ -1,0 +1,127 @@
+"""How near training comes to its limit (environments alone + compiled update alone), and speed against num_envs.
+
+python benchmarks/limit.py [--json benchmarks/results/limit.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from batchwright.api import plan, set_up_jax
+
+SETTINGS = (
+    ("CartPole-v1", "envpool", 8, 256, 64, 10),
+    ("CartPole-v1", "jax", 8, 256, 64, 10),
+    ("HalfCheetah-v5", "envpool", 8, 256, 64, 10),
+    ("LunarLander-v3", "envpool", 16, 1024, 64, 4),
+)
+GROWING = (8, 64, 512, 4096)
+ROUNDS = 7
+
+
+def session_for(env: str, engine: str, num_envs: int, steps: int, minibatch: int, epochs: int) -> Any:
+    from batchwright.training.build import build_session
+
+    wishes = {"num_envs": num_envs, "rollout_steps": steps, "minibatch_transitions": minibatch, "epochs": epochs}
+    return build_session(
+        plan(env, preset="none", engine=engine, normalize_obs=False, normalize_rewards=False, **wishes), env
+    )
+
+
+def limit(env: str, engine: str, num_envs: int, steps: int, minibatch: int, epochs: int) -> dict[str, Any]:
+    """Whole iterations against the sum of their two parts, interleaved."""
+    import jax
+
+    from batchwright.envs.engines import make_engine
+    from batchwright.envs.engines.measure import steps_per_second
+    from batchwright.training.on_policy import hyper_of, iterate, make_record
+
+    session = session_for(env, engine, num_envs, steps, minibatch, epochs)
+    state = session.fresh_state()
+    state, told = iterate(session, state)
+    stats, hyper, orders = state.obs_stats(False), hyper_of(session, state), session.orders(0)
+    jax.block_until_ready(session.update(state.learner, told.rollout, stats, hyper, orders))
+    whole, update, alone = [], [], []
+    for _ in range(ROUNDS):
+        for _ in range(5):
+            begin = time.perf_counter()
+            state, told = iterate(session, state)
+            make_record(session, state, told, 1.0)
+            whole.append(time.perf_counter() - begin)
+            begin = time.perf_counter()
+            jax.block_until_ready(session.update(state.learner, told.rollout, stats, hyper, orders))
+            update.append(time.perf_counter() - begin)
+        other = make_engine(env, num_envs, engine)
+        alone.append(num_envs * steps / steps_per_second(other, 0.5))
+        other.close()
+    whole_seconds, update_seconds, env_seconds = (statistics.median(x) for x in (whole, update, alone))
+    return {
+        "env": env,
+        "engine": engine,
+        "setting": f"{num_envs} x {steps}, {minibatch}, {epochs}",
+        "steps_per_second": num_envs * steps / whole_seconds,
+        "environments_seconds": env_seconds,
+        "update_seconds": update_seconds,
+        "iteration_seconds": whole_seconds,
+        "share_of_limit": (env_seconds + update_seconds) / whole_seconds,
+    }
+
+
+def growing(env: str, engine: str) -> list[dict[str, Any]]:
+    """Steps per second against num_envs at 32 steps, a quarter of the rollout per minibatch, 4 epochs."""
+    from batchwright.training.on_policy import iterate
+
+    rows = []
+    for num_envs in GROWING:
+        session = session_for(env, engine, num_envs, 32, max(64, num_envs * 8), 4)
+        state, _ = iterate(session, session.fresh_state())
+        seconds = []
+        while len(seconds) < 5 or sum(seconds) < 2:
+            begin = time.perf_counter()
+            state, _ = iterate(session, state)
+            seconds.append(time.perf_counter() - begin)
+        rows.append(
+            {
+                "env": env,
+                "engine": engine,
+                "num_envs": num_envs,
+                "steps_per_second": num_envs * 32 / statistics.median(seconds),
+            }
+        )
+        session.close()
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", type=Path)
+    stated = parser.parse_args()
+    set_up_jax()
+    limits = []
+    for setting in SETTINGS:
+        limits.append(limit(*setting))
+        row = limits[-1]
+        print(
+            f"{row['env']:<16} {row['engine']:<8} {row['setting']:<16} {row['steps_per_second']:>9,.0f} steps/s  "
+            f"{row['share_of_limit']:.2f} of the limit",
+            flush=True,
+        )
+    sizes = []
+    for env, engine in (("CartPole-v1", "jax"), ("CartPole-v1", "envpool")):
+        for row in growing(env, engine):
+            sizes.append(row)
+            print(
+                f"{row['env']:<16} {row['engine']:<8} {row['num_envs']:>5} envs {row['steps_per_second']:>11,.0f} steps/s",
+                flush=True,
+            )
+    if stated.json:
+        stated.json.write_text(json.dumps({"limits": limits, "growing": sizes}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

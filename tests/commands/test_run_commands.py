@@ -1,0 +1,103 @@
+"""train, resume, eval, prove and compare as a person types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from run_batchwright import refusal, run_line
+
+WALKS = str(Path(__file__).parents[1] / "training" / "faulty_envs.py")
+SMALL = (
+    "--num-envs 2 --rollout-steps 8 --minibatches 2 --epochs 1 --hidden 4 --total-steps 48 "
+    "--eval-every 0 --eval-episodes 2"
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run made by the command, and its answer beside it."""
+    folder = tmp_path_factory.mktemp("commands") / "run"
+    answer = run_line(f"train CartPole-v1 --engine jax {SMALL} --run-dir {folder} --json")
+    assert answer.code == 0, answer.err
+    folder.with_name("answer.json").write_text(answer.out)
+    return folder
+
+
+def test_train_json_prints_the_result_and_nothing_else(trained: Path) -> None:
+    result = json.loads(trained.with_name("answer.json").read_text())
+    assert result["run_dir"] == str(trained)
+    assert (result["iterations"], result["env_steps"], result["interrupted"]) == (3, 48, False)
+    assert result["evaluation"]["episodes"] == 2
+
+
+def test_resuming_a_finished_run_is_done_at_once(trained: Path) -> None:
+    answer = run_line(f"resume {trained} --json")
+    assert answer.code == 0
+    assert answer.json["iterations"] == 3
+
+
+def test_eval_json_has_the_statistics_and_repeats(trained: Path) -> None:
+    answers = [run_line(f"eval {trained} --episodes 3 --seed 4 --json") for _ in range(2)]
+    assert [answer.code for answer in answers] == [0, 0]
+    found = answers[0].json
+    assert found.keys() == {"episodes", "mean", "median", "iqr", "iqm", "mean_interval", "iqm_interval", "returns"}
+    assert found == answers[1].json
+    assert found["episodes"] == len(found["returns"]) == 3
+    assert found["mean"] == pytest.approx(sum(found["returns"]) / 3)
+
+
+def test_eval_says_which_policy_it_played(trained: Path) -> None:
+    answer = run_line(f"eval {trained} --episodes 2 --stochastic")
+    assert answer.code == 0
+    assert "CartPole-v1 after iteration 3" in answer.out
+
+
+def test_compare_prints_a_column_per_run(trained: Path) -> None:
+    answer = run_line(f"compare {trained} {trained}")
+    assert answer.code == 0
+    assert answer.out.splitlines()[0].split() == ["run", "run", "run"]
+    assert len(run_line(f"compare {trained} {trained} --json").json) == 2
+
+
+@pytest.mark.parametrize("command", ["resume", "eval", "compare"])
+def test_a_directory_that_is_no_run_is_refused(command: str, tmp_path: Path) -> None:
+    assert "is not a run directory" in refusal(f"{command} {tmp_path}").err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("eval {run} --episodes none", "--episodes none is not a whole number"),
+        ("eval {run} --episodes 0", "at least 1"),
+        ("prove {run} --epochs 3", "a run has its plan"),
+        ("prove", "needs an environment or a run"),
+        ("train", "train needs an environment"),
+        ("train CartPole-v1 --run-dir {run}", "{run}"),
+        (
+            "train CartPole-v1 --engine jax --algo a2c --epochs 1 --minibatches 1 --learning-rate-schedule kl-adaptive",
+            "KL",
+        ),
+    ],
+)
+def test_bad_input_is_told_with_a_fix(line: str, said: str, trained: Path) -> None:
+    answer = refusal(line.format(run=trained))
+    assert said.format(run=trained) in answer.err
+    assert "fix:" in answer.err
+
+
+def test_faults_that_go_on_end_with_exit_code_3(tmp_path: Path) -> None:
+    answer = run_line(
+        f"train {WALKS}:NanReward --engine gymnasium-sync --run-dir {tmp_path / 'run'} --quiet "
+        + SMALL.replace("--total-steps 48", "--total-steps 480")
+    )
+    assert answer.code == 3
+    assert "training diverged" in answer.err
+    assert "reward" in answer.err
+
+
+def test_an_environment_that_raises_in_reset_ends_with_exit_code_2(tmp_path: Path) -> None:
+    said = refusal(f"train {WALKS}:RaisesInReset --engine gymnasium-sync --run-dir {tmp_path / 'run'} --quiet {SMALL}")
+    assert "no display found" in said.err

@@ -1,0 +1,95 @@
+"""No wish is read and ignored: every number of learning changes what is learned, or says why not."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from batchwright.config.schema import Learning
+from batchwright.training.build import build_session
+from batchwright.training.checkpoint import digest
+from batchwright.training.on_policy import iterate
+from run_batchwright import plan
+
+BASE: dict[str, Any] = {
+    "env": "MountainCarContinuous-v0",
+    "engine": "jax",
+    "num_envs": 3,
+    "rollout_steps": 8,
+    "minibatches": 2,
+    "epochs": 2,
+    "hidden": (4,),
+    "total_steps": 24 * 3,
+    "learning_rate": 0.01,
+}
+# Field -> what is changed, against what (beside BASE) it is compared.
+CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "learning_rate": (0.02, {}),
+    "learning_rate_schedule": ("linear", {}),
+    "warmup_updates": (5, {}),
+    "gamma": (0.5, {}),
+    "gae_lambda": (0.1, {}),
+    "clip_range": (1e-4, {}),
+    "clip_schedule": ("linear", {"clip_range": 1e-3}),
+    "entropy_start": (0.1, {}),
+    "entropy_end": (0.3, {"entropy_anneal": 1.0}),
+    "entropy_anneal": (1.0, {"entropy_start": 0.5}),
+    "value_weight": (0.1, {}),
+    "value_rate_factor": (0.5, {}),
+    "value_clip": (1e-4, {}),
+    "advantage_norm": ("none", {}),
+    "baseline": (False, {}),
+    "normalize_obs": (False, {}),
+    "normalize_rewards": (False, {}),
+    "popart": (True, {"normalize_rewards": False}),
+    "kl_stop": (1e-8, {}),
+    "kl_target": (1e-8, {"learning_rate_schedule": "kl-adaptive"}),
+    "max_grad_norm": (1e-4, {}),
+    "weight_decay": (0.1, {}),
+    "adam_beta2": (0.9, {}),
+    "adam_eps": (1e-2, {}),
+    "hidden": ((5,), {}),
+    "activation": ("relu", {}),
+    "log_std_start": (-1.0, {}),
+}
+NOT_LEARNED = {
+    "scale_learning_rate": "a rule of the planner: it changes learning_rate, which is in the list",
+}
+
+
+def parameters(**wishes: Any) -> str:
+    """A digest of the parameters after three iterations."""
+    session = build_session(plan(**(BASE | wishes)), "MountainCarContinuous-v0")
+    state = session.fresh_state()
+    for _ in range(3):
+        state, _ = iterate(session, state)
+    session.close()
+    return digest(state.learner.flat)
+
+
+@pytest.fixture(scope="module")
+def digests() -> dict[str, str]:
+    """Digests by the changes that made them, so that no base is trained twice."""
+    return {}
+
+
+def test_the_list_is_whole() -> None:
+    assert CHANGES.keys() | NOT_LEARNED.keys() == {field.name for field in fields(Learning)}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_field_changes_what_is_learned(name: str, digests: dict[str, str]) -> None:
+    value, base = CHANGES[name]
+    key = repr(base)
+    if key not in digests:
+        digests[key] = parameters(**base)
+    assert parameters(**(base | {name: value})) != digests[key]
+
+
+def test_advantages_normalised_by_minibatch_are_another_choice_again(digests: dict[str, str]) -> None:
+    assert parameters(advantage_norm="minibatch") not in {
+        digests.get(repr({})) or parameters(),
+        parameters(advantage_norm="none"),
+    }
