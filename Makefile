@@ -10,7 +10,7 @@ demo: $(VENV)/.core
 	$(BIN)/batchwright train CartPole-v1 --show-plan
 
 test: check
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -19,10 +19,13 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 
 docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# Ours alone; side by side with the peers: benchmarks/README.md.
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/startup.py --json benchmarks/results/startup.json
+	$(BIN)/python benchmarks/limit.py --json benchmarks/results/limit.json
+	$(BIN)/python benchmarks/learning.py --json benchmarks/results/learning.json
 
 clean:
 	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -36,7 +39,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e '.[dev,envpool,classic,mujoco,docs]'
+	$(PIP) -e '.[dev,envpool,classic,mujoco,tensorboard,wandb,video,docs]'
 	touch $(VENV)/.core $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
