@@ -29,7 +29,7 @@ def linear(start: float) -> Callable[[float], float]:
     return lambda remaining: start * remaining
 
 
-# rl-baselines3-zoo, hyperparams/ppo.yml; the figures are in /work/shared/ANCHORS.md too.
+# rl-baselines3-zoo, hyperparams/ppo.yml.
 ZOO: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
         "num_envs": 8,
