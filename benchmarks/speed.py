@@ -108,7 +108,7 @@ CONTENDERS = (
     Contender("torchrl", "usual"),
 )
 
-# The issue names no setting for the Gymnasium engine: it is held to its floor at all of them.
+# The Gymnasium engine is held to its floor at all of them.
 FLOORS = (
     Floor("cartpole-8x256", "batchwright envpool", "sb3 usual", 12),
     Floor("cartpole-8x256", "batchwright envpool", "sbx usual", 8),
@@ -215,7 +215,7 @@ def judge(floor: Floor, tallies: Tallies) -> dict[str, Any]:
 
 
 def print_floors(verdicts: list[dict[str, Any]]) -> None:
-    print("\nFloors of issue 3\n\n| setting | contender | peer | floor | reached | |\n|---|---|---|---|---|---|")
+    print("\nFloors\n\n| setting | contender | peer | floor | reached | |\n|---|---|---|---|---|---|")
     for row in verdicts:
         cells = (row["setting"], row["contender"], row["peer"], as_times(row["ratio"]), as_times(row["reached"]))
         print("| " + " | ".join(cells) + f" | {row['verdict']} |")

@@ -28,7 +28,7 @@ OURS = HERE.parent / ".venv" / "bin" / "batchwright"
 THRESHOLDS = {"CartPole-v1": 475.0, "LunarLander-v3": 200.0}
 CONTENDERS = ("batchwright", "sb3", "sbx")
 TARGETS = {"sb3": 1 / 3, "sbx": 1 / 2}
-"""Issue 3: at most this share of the peer's time."""
+"""At most this share of the peer's time."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def print_table(env: str, runs: list[Run]) -> None:
 
 
 def print_verdicts(rows: list[dict[str, Any]]) -> None:
-    print("\nTargets of issue 3: our share of the peer's time\n")
+    print("\nTargets: our share of the peer's time\n")
     print("| | peer | at most | reached | |\n|---|---|---|---|---|")
     for row in rows:
         reached = "-" if row["reached"] is None else f"{row['reached']:.2f}"

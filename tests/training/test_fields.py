@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from batchwright.config.schema import Learning
-from batchwright.training.build import build_session
+from batchwright.training.build import Session, build_session
 from batchwright.training.checkpoint import digest
 from batchwright.training.on_policy import iterate
+from batchwright.training.settings import Schedules, update_shape
 from run_batchwright import plan
 
 BASE: dict[str, Any] = {
@@ -54,18 +55,29 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "activation": ("relu", {}),
     "log_std_start": (-1.0, {}),
 }
+COMPILED_IN = ("hidden", "activation", "log_std_start", "normalize_obs", "normalize_rewards", "gamma")
+"""What a session holds beside the shape of its update; everything else is a number that each iteration is given."""
 NOT_LEARNED = {
     "scale_learning_rate": "a rule of the planner: it changes learning_rate, which is in the list",
 }
 
 
+SESSIONS: dict[str, Session] = {}
+
+
 def parameters(**wishes: Any) -> str:
-    """A digest of the parameters after three iterations."""
-    session = build_session(plan(**(BASE | wishes)), "MountainCarContinuous-v0")
+    """A digest of the parameters after three iterations; plans that compile to the same programs share them."""
+    made = plan(**(BASE | wishes))
+    factor_matters = made["value_rate_factor"] != 1.0
+    named = {name: made[name] for name in COMPILED_IN}
+    key = repr((update_shape(made, made["minibatches"]), factor_matters, named))
+    if key not in SESSIONS:
+        SESSIONS[key] = build_session(made, "MountainCarContinuous-v0")
+    session = SESSIONS[key]
+    session.plan, session.schedules = made, Schedules(made)
     state = session.fresh_state()
     for _ in range(3):
         state, _ = iterate(session, state)
-    session.close()
     return digest(state.learner.flat)
 
 

@@ -34,12 +34,16 @@ eval_episodes: 2
 """
 
 
-@pytest.mark.parametrize(("algo", "more"), [("ppo", "minibatches: 3\nepochs: 2"), ("a2c", ""), ("reinforce", "")])
+@pytest.mark.parametrize(
+    ("algo", "more"),
+    [("ppo", "minibatches: 3\nepochs: 2"), ("a2c", ""), ("reinforce", "")],
+    ids=["ppo", "a2c", "reinforce"],
+)
 def test_the_loss_curve_is_the_one_on_file(algo: str, more: str, tmp_path: Path) -> None:
     config = tmp_path / "wishes.yaml"
     config.write_text(f"{WISHES}algo: {algo}\n{more}\n")
     run = batchwright.train("CartPole-v1", config=config, run_dir=tmp_path / "run", quiet=True).run_dir
-    found: list[dict[str, Any]] = [{name: line.get(name) for name in KEPT} for line in record(run)]
+    found: list[dict[str, Any]] = [{name: line[name] for name in KEPT if name in line} for line in record(run)]
     assert len(found) == 20
     path = GOLDEN / f"curve-{algo}.json"
     if os.environ.get("BATCHWRIGHT_WRITE_GOLDENS"):
@@ -47,4 +51,4 @@ def test_the_loss_curve_is_the_one_on_file(algo: str, more: str, tmp_path: Path)
     wanted = json.loads(path.read_text())
     for iteration, (line, golden) in enumerate(zip(found, wanted, strict=True)):
         # Other processors round otherwise: the last digits may differ, the curve may not.
-        assert line == pytest.approx(golden, rel=1e-4, abs=1e-6), f"iteration {iteration}"
+        assert line == pytest.approx(golden, rel=1e-4, abs=1e-5), f"iteration {iteration}"

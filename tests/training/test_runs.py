@@ -19,31 +19,42 @@ from small_runs import SMALL, TerminatedAfter, lines, record, start
 import batchwright
 from batchwright.api import prepare
 from batchwright.core.errors import UserError
+from batchwright.core.streams import Streams
+from batchwright.training.build import build_session
+from batchwright.training.on_policy import iterate
 from batchwright.watch.metric_log import read_events
+from run_batchwright import plan
 
 ENGINES = ("jax", "envpool", "gymnasium-sync", "gymnasium-vector", "gymnasium-async")
 
 
 @pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
 @pytest.mark.parametrize(("env", "solved"), [("IdentityDiscrete-v0", 15.0), ("IdentityContinuous-v0", -1.0)])
-def test_identity_tasks_are_solved(env: str, solved: float, algo: str, tmp_path: Path) -> None:
+def test_identity_tasks_are_solved(env: str, solved: float, algo: str) -> None:
     """A policy that does not look gets 4 of 16, or about -16/3 with the best constant."""
-    wishes = {
-        "env": env,
-        "algo": algo,
-        "num_envs": 16,
-        "hidden": "16",
-        "rollout_steps": 32 if algo == "ppo" else 8,
-        "minibatches": 4 if algo == "ppo" else 1,
-        "epochs": 4 if algo == "ppo" else 1,
-        "total_steps": 16_384,
-        "learning_rate": 0.01,
-        "gamma": 0.5,
-        "eval_episodes": 16,
-    }
+    ppo = algo == "ppo"
+    made = plan(
+        env=env,
+        algo=algo,
+        engine="jax",
+        num_envs=16,
+        hidden=(16,),
+        rollout_steps=32 if ppo else 8,
+        minibatches=4 if ppo else 1,
+        epochs=4 if ppo else 1,
+        total_steps=16_384,
+        learning_rate=0.01,
+        gamma=0.5,
+    )
+    session = build_session(made, env)
+    evaluate = session.evaluator(16)
     for seed in range(3):
-        result = start(tmp_path / str(seed), seed=seed, **wishes)
-        assert result.evaluation["mean"] >= solved, f"seed {seed}"
+        session.streams = Streams(seed)
+        state = session.fresh_state()
+        for _ in range(made["iterations"]):
+            state, _ = iterate(session, state)
+        found = evaluate(state.learner.flat, state.obs_stats(made["normalize_obs"]), seed)
+        assert found["returns"].mean() >= solved, f"seed {seed}"
 
 
 def test_a_run_repeats_to_the_bit_and_another_seed_does_not(finished: Path, tmp_path: Path) -> None:

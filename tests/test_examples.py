@@ -1,0 +1,60 @@
+"""Every example runs with a tiny budget and leaves its files where it was started."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+BUDGETS = {"plan_in_python.py": [], "train_in_python.py": ["4000"], "own_network.py": ["4000"]}
+"""Words for the examples that are programs; `own_environment.py` is trained by the command instead."""
+LONGEST_EXAMPLE_LINES = 60
+
+
+def run(words: list[str], folder: Path) -> str:
+    """What a program printed, after checking that it ended well."""
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+def copy_of_examples(folder: Path) -> Path:
+    """A copy, so that nothing is written beside the originals."""
+    return Path(shutil.copytree(EXAMPLES, folder / "examples", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*BUDGETS, "own_environment.py"}
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_an_example_fits_a_page(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_EXAMPLE_LINES
+
+
+def test_plans_are_read_changed_and_refused_in_python(tmp_path: Path) -> None:
+    printed = run([sys.executable, str(copy_of_examples(tmp_path) / "plan_in_python.py")], tmp_path)
+    assert "held: " in printed
+    assert "refused: " in printed
+
+
+@pytest.mark.parametrize("name", ["train_in_python.py", "own_network.py"])
+def test_a_training_example_leaves_one_run_and_tells_its_evaluation(name: str, tmp_path: Path) -> None:
+    printed = run([sys.executable, str(copy_of_examples(tmp_path) / name), *BUDGETS[name]], tmp_path)
+    assert "evaluation: mean " in printed
+    runs = list((tmp_path / "runs").iterdir())
+    assert len(runs) == 1
+    # 8 environments x 32 steps in the tuned preset: 4000 steps are 16 iterations, rounded up.
+    assert len((runs[0] / "metrics.jsonl").read_text().splitlines()) == 16
+
+
+def test_an_environment_in_a_file_is_trained_by_its_name(tmp_path: Path) -> None:
+    copy_of_examples(tmp_path)
+    words = ["train", "examples/own_environment.py:make_env", "--total-steps", "2048", "--run-dir", "runs/own"]
+    printed = run([sys.executable, "-m", "batchwright.cli", *words], tmp_path)
+    assert "evaluation: mean return -" in printed
+    assert (tmp_path / "runs" / "own" / "metrics.jsonl").is_file()
