@@ -115,10 +115,8 @@ def main() -> None:
     for env, engine in (("CartPole-v1", "jax"), ("CartPole-v1", "envpool")):
         for row in growing(env, engine):
             sizes.append(row)
-            print(
-                f"{row['env']:<16} {row['engine']:<8} {row['num_envs']:>5} envs {row['steps_per_second']:>11,.0f} steps/s",
-                flush=True,
-            )
+            name = f"{row['env']:<16} {row['engine']:<8} {row['num_envs']:>5} envs"
+            print(f"{name} {row['steps_per_second']:>11,.0f} steps/s", flush=True)
     if stated.json:
         stated.json.write_text(json.dumps({"limits": limits, "growing": sizes}, indent=1) + "\n")
 

@@ -98,7 +98,9 @@ def train(
     values) -> `batchwright.Network` that replaces the built-in network.
     """
     from batchwright.training.launch import Voices, continue_run
+    from batchwright.watch.writers import check_writers
 
+    check_writers(writers)
     run = prepare(env, preset=preset, config=config, run_dir=run_dir, quiet=quiet, network=network, **wishes)
     return continue_run(run, Voices(quiet=quiet, writers=writers), network)
 
@@ -111,15 +113,18 @@ def prepare(
     run_dir: str | Path | None = None,
     quiet: bool = False,
     network: NetworkMaker | None = None,
+    on_plan: Callable[[Plan], None] | None = None,
     **wishes: Any,
 ) -> Path:
-    """A run directory with its plan, nothing trained yet: `resume` trains it."""
+    """A run directory with its plan, nothing trained yet: `resume` trains it; `on_plan` is shown the plan first."""
     set_up_jax()
     from batchwright.training.launch import create_run
 
     resolved, made = plan_to_train(
         env, preset, config, None if quiet else print, own_network=network is not None, **wishes
     )
+    if on_plan is not None:
+        on_plan(made)
     return create_run(resolved, made, run_dir).path
 
 
@@ -133,7 +138,7 @@ def plan_to_train(
 ) -> tuple[Resolved, Plan]:
     """The plan of a run on this machine: engine and number of environments measured where they are not stated."""
     from batchwright.envs.catalog import describe
-    from batchwright.training.build import OWN_NETWORK
+    from batchwright.training.build import OWN_NETWORK, refuse_untrainable
     from batchwright.training.choose import choose_engine, with_choice
 
     flags = {"env": env, **{name: value for name, value in wishes.items() if value is not None}}
@@ -145,8 +150,9 @@ def plan_to_train(
         )
     facts, machine = task_facts(describe(env)), probe_machine()
     first = make_plan(resolved, machine, facts)
+    refuse_untrainable(first)
     measured: dict[str, str] = {}
-    if resolved.config.running.engine in (None, "auto") and not first.get("rollout_episodes"):
+    if resolved.config.running.engine in (None, "auto"):
         free = resolved.origin("num_envs") is None and resolved.origin("rollout_steps") is None
         choice = choose_engine(env, first["num_envs"], free, say or (lambda text: None))
         resolved, measured = with_choice(resolved, choice, flags, preset, config)

@@ -12,6 +12,7 @@ from batchwright.commands.parser import Parser, add_wishes
 from batchwright.core.errors import UserError
 
 if TYPE_CHECKING:
+    from batchwright.planning.quantity import Plan
     from batchwright.training.launch import Result
 
 DIVERGED = 3
@@ -34,14 +35,16 @@ def train(words: list[str]) -> int:
 
     from batchwright.api import prepare
     from batchwright.api import resume as go_on
+    from batchwright.watch.writers import check_writers
 
-    run = prepare(env, run_dir=run_dir, quiet=quiet or as_json, **stated)
-    if show_plan and not as_json:
-        from batchwright.training.launch import open_run
-
-        plan = open_run(run)[2]
-        print(plan.explain(), plan.diagram(), sep="\n\n", end="\n\n")
+    check_writers(writers)
+    show = _show_plan if show_plan and not as_json else None
+    run = prepare(env, run_dir=run_dir, quiet=quiet or as_json, on_plan=show, **stated)
     return _finish(lambda: go_on(run, quiet=quiet or as_json, writers=writers), as_json)
+
+
+def _show_plan(plan: Plan) -> None:
+    print(plan.explain(), plan.diagram(), sep="\n\n", end="\n\n")
 
 
 def resume(words: list[str]) -> int:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+LONGEST_WORD = 80
+"""Characters of a mistyped word that a message repeats."""
+
 
 class UserError(Exception):
     """A mistake in what was asked for: one message, ready-to-paste fixes, exit code 2."""
@@ -38,4 +41,5 @@ def unknown(kind: str, word: str, known: Iterable[str], flag: str = "") -> UserE
         close = sorted(names)
     fixes = [f"{flag} {name}".strip() for name in close]
     hint = f" Did you mean {' or '.join(close)}?" if 0 < len(close) <= 3 else ""
-    return UserError(f"unknown {kind} {word!r}.{hint}", fixes)
+    shown = word if len(word) <= LONGEST_WORD else word[:LONGEST_WORD] + "..."
+    return UserError(f"unknown {kind} {shown!r}.{hint}", fixes)

@@ -11,7 +11,7 @@ from typing import Any
 
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
-from batchwright.watch.metric_log import Difference, first_difference, read_metrics
+from batchwright.watch.metric_log import Difference, first_difference, is_time_valued, read_metrics
 
 
 @dataclass(frozen=True)
@@ -79,5 +79,5 @@ def _train(run: Path) -> list[dict[str, Any]]:
 
 def _compare(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> Outcome:
     difference = first_difference(first, second)
-    values = sum(len(record) for record in first)
+    values = sum(not is_time_valued(name) for record in first for name in record)
     return Outcome(difference is None, len(first), values, difference)

@@ -124,14 +124,8 @@ class Session:
         self.engine.close()
 
 
-def build_session(
-    plan: Plan,
-    env: str,
-    *,
-    network: NetworkMaker | None = None,
-    on_event: Callable[[dict[str, Any]], None] | None = None,
-) -> Session:
-    """Everything compiled lazily on first use; bad spaces are refused here."""
+def refuse_untrainable(plan: Plan) -> None:
+    """What can be planned and not trained yet; asked before a run directory is made."""
     if plan.get("rollout_episodes"):
         raise UserError(
             "training by whole episodes is not there yet; rollouts are counted in steps.",
@@ -141,6 +135,17 @@ def build_session(
         raise UserError(
             "several agents and recurrent sequences are planned for other trainers only.", ["--for rl_games"]
         )
+
+
+def build_session(
+    plan: Plan,
+    env: str,
+    *,
+    network: NetworkMaker | None = None,
+    on_event: Callable[[dict[str, Any]], None] | None = None,
+) -> Session:
+    """Everything compiled lazily on first use; bad spaces are refused here."""
+    refuse_untrainable(plan)
     engine = make_engine(env, plan["num_envs"], plan["engine"], num_threads=plan.get("num_threads"), on_event=on_event)
     policy = make_plan_policy(plan, engine.observation, engine.action, network)
     factor_matters = plan["value_rate_factor"] != 1.0

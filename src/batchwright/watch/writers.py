@@ -108,19 +108,18 @@ class CsvWriter:
         write_atomically(self.path, text.getvalue().encode())
 
 
+def check_writers(names: Iterable[str]) -> None:
+    """Refuses a name that is no writer's: before a run directory is made."""
+    for name in names:
+        if name not in _MAKERS:
+            raise unknown("writer", name, _MAKERS, "--writers")
+
+
 def make_writers(names: Iterable[str], run_dir: RunDir, on_warning: OnWarning) -> list[SafeWriter]:
     """The writers a user asked for; a name that is unknown or a package that is missing is refused."""
-    makers: dict[str, Callable[[RunDir], Writer]] = {
-        "csv": _make_csv,
-        "tensorboard": _make_tensorboard,
-        "wandb": _make_wandb,
-    }
-    writers: list[SafeWriter] = []
-    for name in dict.fromkeys(names):
-        if name not in makers:
-            raise unknown("writer", name, makers)
-        writers.append(SafeWriter(name, partial(makers[name], run_dir), on_warning))
-    return writers
+    names = list(dict.fromkeys(names))
+    check_writers(names)
+    return [SafeWriter(name, partial(_MAKERS[name], run_dir), on_warning) for name in names]
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
@@ -147,3 +146,10 @@ def _make_wandb(run_dir: RunDir) -> Writer:
     from batchwright.watch.wandb_writer import WandbWriter
 
     return WandbWriter(run_dir.path)
+
+
+_MAKERS: dict[str, Callable[[RunDir], Writer]] = {
+    "csv": _make_csv,
+    "tensorboard": _make_tensorboard,
+    "wandb": _make_wandb,
+}
