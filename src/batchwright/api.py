@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchwright.config.load import Resolved, resolve
-from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS, REPLAY, TRAINERS
+from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS, TRAINERS
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.planning.make import make_plan
@@ -54,12 +54,9 @@ def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = No
 
 
 def _divides_exactly(resolved: Resolved, trainer: str | None) -> bool:
-    """rl_games refuses a remainder; Stable-Baselines3 makes a short minibatch of it, which a free choice avoids."""
-    experience = resolved.config.experience
-    if resolved.config.regime == REPLAY or experience.rollout_episodes is not None:
-        return False
-    free = experience.minibatch_transitions is None and experience.minibatches is None
-    return trainer == "rl_games" or (trainer == "sb3" and free and resolved.config.algo == "ppo")
+    """rl_games refuses a remainder; Stable-Baselines3 makes a short last minibatch of it, which we do not plan for."""
+    by_steps = resolved.config.regime == ON_POLICY and resolved.config.experience.rollout_episodes is None
+    return by_steps and (trainer == "rl_games" or (trainer == "sb3" and resolved.config.algo == "ppo"))
 
 
 def task_facts(spec: TaskSpec) -> TaskFacts:

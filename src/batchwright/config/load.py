@@ -11,7 +11,7 @@ from batchwright.config import aliases, schema
 from batchwright.config.presets import NO_PRESET, read_preset, tuned_preset
 from batchwright.config.schema import FIELDS, SECTION_OF, SECTIONS, Config, flag_of
 from batchwright.config.values import check
-from batchwright.core.errors import UserError, did_you_mean
+from batchwright.core.errors import UserError, did_you_mean, quoted
 
 # A file of wishes is a page; anything larger is another kind of file given by mistake.
 LARGEST_FILE_BYTES = 32_768
@@ -175,7 +175,7 @@ def _from_file(entries: list[_Entry], path: Path, regime: str) -> dict[str, Laye
         if name is None:
             close = did_you_mean(entry.key, aliases.known_keys())
             hint = f" Did you mean {' or '.join(close)}?" if close else ""
-            raise UserError(f"{place}: unknown key {entry.key!r}.{hint}", close)
+            raise UserError(f"{place}: unknown key {quoted(entry.key)}.{hint}", close)
         if name in found:
             raise UserError(
                 f"{place}: {entry.key} states {name} again, already stated at {found[name][1]}.",

@@ -41,5 +41,9 @@ def unknown(kind: str, word: str, known: Iterable[str], flag: str = "") -> UserE
         close = sorted(names)
     fixes = [f"{flag} {name}".strip() for name in close]
     hint = f" Did you mean {' or '.join(close)}?" if 0 < len(close) <= 3 else ""
-    shown = word if len(word) <= LONGEST_WORD else word[:LONGEST_WORD] + "..."
-    return UserError(f"unknown {kind} {shown!r}.{hint}", fixes)
+    return UserError(f"unknown {kind} {quoted(word)}.{hint}", fixes)
+
+
+def quoted(word: str) -> str:
+    """A user's word as messages repeat it: in quotes, a long one cut short."""
+    return repr(word if len(word) <= LONGEST_WORD else word[:LONGEST_WORD] + "...")
