@@ -1,0 +1,65 @@
+"""Where each on-policy algorithm starts when nothing is stated, with the reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Where an algorithm starts when nothing is stated."""
+
+    num_envs: int
+    rollout_steps: int
+    epochs: int
+    learning_rate: float
+    entropy_start: float
+    gae_lambda: float
+    single_update: bool
+    """One update on the whole rollout: the gradient is exact only for the policy that collected it."""
+    why_steps: str
+    why_epochs: str
+    why_lambda: str
+
+
+DEFAULTS = {
+    "ppo": Defaults(
+        num_envs=8,
+        rollout_steps=256,
+        epochs=10,
+        learning_rate=3e-4,
+        entropy_start=0.0,
+        gae_lambda=0.95,
+        single_update=False,
+        why_steps="8 x 256 = 2048 transitions, the usual start",
+        why_epochs="the clipped ratio allows several passes",
+        why_lambda="Schulman et al., 2016: 0.9-0.99 balance bias and variance",
+    ),
+    "a2c": Defaults(
+        num_envs=16,
+        rollout_steps=16,
+        epochs=1,
+        learning_rate=7e-4,
+        entropy_start=0.01,
+        gae_lambda=1.0,
+        single_update=True,
+        why_steps="short rollouts, frequent updates",
+        why_epochs="no ratio: one exact step per rollout",
+        why_lambda="the return as far as the rollout goes",
+    ),
+    "reinforce": Defaults(
+        num_envs=16,
+        rollout_steps=256,
+        epochs=1,
+        learning_rate=1e-3,
+        entropy_start=0.01,
+        gae_lambda=1.0,
+        single_update=True,
+        why_steps="16 x 256 = 4096: high-variance returns",
+        why_epochs="returns are those of the policy that collected",
+        why_lambda="reward-to-go; the value only bootstraps where the rollout cuts an episode",
+    ),
+}
+ENTROPY_START = {True: 0.01, False: 0.001}
+DEFAULT_TOTAL_STEPS = 1_000_000
+EPISODES_PER_ROLLOUT = 10
