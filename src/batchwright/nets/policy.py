@@ -1,7 +1,7 @@
 """A policy: inputs, network and heads joined over one flat parameter vector.
 
-The vector is what optimisers, checkpoints and digests see: one array instead of twenty makes each update of a small
-network several times faster on a CPU (docs/log.md).
+The vector is what optimisers, checkpoints and digests see: one array instead of a tree, so that clipping, Adam and
+the guard against non-finite numbers are each one operation.
 """
 
 # B rows, K reward components, D numbers of one action, H heads.

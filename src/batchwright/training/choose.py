@@ -19,8 +19,8 @@ SECONDS_EACH = 0.25
 # Two measurements of one engine differ by up to a third on a busy machine: a smaller gain is no reason to change.
 MATERIAL_GAIN = 1.5
 ENVS_TRIED = (8, 16, 32)
-SLOWEST_OVERHEAD_SECONDS = 60e-6
-"""What Python adds to every step of an engine that is not part of the program."""
+PYTHON_STEP_SECONDS = 100e-6
+"""What the policy adds to every step of an engine that Python drives: 0.10 ms measured (docs/log.md)."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _driven_rate(engine: str, num_envs: int, rate: float) -> float:
     """Steps per second with a policy in the loop: an engine driven from Python pays for the way there and back."""
     if not engine.startswith("gymnasium"):
         return rate
-    return num_envs / (num_envs / rate + SLOWEST_OVERHEAD_SECONDS)
+    return num_envs / (num_envs / rate + PYTHON_STEP_SECONDS)
 
 
 def with_choice(
