@@ -10,7 +10,7 @@ import pytest
 from small_runs import FAULTY, record, start
 
 from batchwright.core.errors import UserError
-from batchwright.training.on_policy import DivergedError
+from batchwright.training.loop import DivergedError
 from batchwright.watch.metric_log import read_events
 
 

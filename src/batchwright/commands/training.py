@@ -71,7 +71,7 @@ def _add_output(parser: Parser) -> None:
 
 
 def _finish(work: Any, as_json: bool) -> int:
-    from batchwright.training.on_policy import DivergedError
+    from batchwright.training.loop import DivergedError
 
     try:
         # What is told on the way must not mix with the JSON.

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.collect.compiled import Collect, Position, make_collect, make_compiled_replay, start_position
-from batchwright.collect.host import host_position, make_host_collect, make_replay
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
-from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, make_engine
+from batchwright.envs.engines import make_engine
 from batchwright.nets.normalise import Running
-from batchwright.nets.policy import NetworkMaker, Policy
+from batchwright.nets.policy import NetworkMaker
 from batchwright.planning.quantity import Plan
 from batchwright.store.minibatches import shuffled_orders
-from batchwright.training.evaluate import Evaluator
 from batchwright.training.running import Measure, make_measure
+from batchwright.training.session import EngineSession
 from batchwright.training.settings import Schedules, make_plan_policy, update_shape
 from batchwright.training.state import RECENT_EPISODES, Counters, Moments, TrainState
 from batchwright.training.update import Learner, Update, make_update, start_learner
@@ -30,20 +28,14 @@ OWN_NETWORK = "own network"
 
 
 @dataclass
-class Session:
-    """The living parts of a run; what must survive it is in `TrainState`."""
+class Session(EngineSession):
+    """The living parts of an on-policy run; what must survive it is in `TrainState`."""
 
-    plan: Plan
-    env: str
-    streams: Streams
-    engine: Engine
-    policy: Policy
     schedules: Schedules
     update: Callable[..., tuple[Learner, jax.Array]]
     """The compiled update; its metrics come back as one vector, in the order of `metric_names`."""
     measure: Measure
     metric_names: list[str]
-    collect: Collect = field(init=False)
 
     @property
     def rows(self) -> int:
@@ -62,42 +54,6 @@ class Session:
         """Metrics by name: one transfer instead of thirty."""
         return dict(zip(self.metric_names, np.asarray(metrics).tolist(), strict=True))
 
-    def __post_init__(self) -> None:
-        self.collect = self._make_collect()
-
-    def _make_collect(self) -> Collect:
-        if isinstance(self.engine, HostEngine):
-            return make_host_collect(self.engine, self.policy, self.plan["rollout_steps"])
-        assert isinstance(self.engine, CompiledEngine)
-        return jax.jit(make_collect(self.engine, self.policy))
-
-    def start_engine(self, iteration: int) -> Position:
-        """Environments fresh from seeds that depend on the iteration alone."""
-        engine = self.engine
-        seed = self.streams.number("environments", iteration)
-        if isinstance(engine, HostEngine):
-            return host_position(engine.start(seed), engine.num_envs)
-        assert isinstance(engine, CompiledEngine)
-        state, obs = engine.start(seed)
-        if not engine.saves_state:  # its program holds the address of the old environments
-            self.collect = self._make_collect()
-        return start_position(state, obs, engine.num_envs)
-
-    def replay(self, iteration: int, actions: list[np.ndarray], saved: Position) -> Position:
-        """Environments started as at `iteration` and stepped through recorded actions: back to where they were."""
-        started = self.start_engine(iteration)
-        if isinstance(self.engine, HostEngine):
-            step = make_replay(self.engine, self.policy)
-            for action in actions:
-                step(jnp.asarray(action))
-            return saved
-        assert isinstance(self.engine, CompiledEngine)
-        run = jax.jit(make_compiled_replay(self.engine, self.policy))
-        state = started.engine
-        for action in actions:
-            state = run(state, jnp.asarray(action))
-        return saved._replace(engine=state)
-
     def fresh_state(self) -> TrainState:
         """The state before the first iteration."""
         flat = self.policy.init(jax.random.key(self.streams.number("parameters", 0)))
@@ -113,15 +69,6 @@ class Session:
             counters=Counters.zero(),
             position=self.start_engine(0),
         )
-
-    def evaluator(self, episodes: int, on_event: Callable[[dict[str, Any]], None] | None = None) -> Evaluator:
-        """Evaluation beside training; an engine whose state is all in its arrays lends its compiled program."""
-        if self.engine.saves_state:
-            return Evaluator(self.env, self.engine, self.policy, episodes, self.collect, self.plan["rollout_steps"])
-        return Evaluator.alone(self.env, self.engine.name, self.policy, episodes, on_event)
-
-    def close(self) -> None:
-        self.engine.close()
 
 
 def refuse_untrainable(plan: Plan) -> None:

@@ -25,16 +25,26 @@ from batchwright.training.state import Moments
 
 KEPT = 3
 STATE, ACTIONS = "state.npz", "actions.npy"
-FORMAT = 1
+SHARED = "shared"
+"""The folder of files that several checkpoints need, such as parts of a replay buffer; unneeded ones are removed."""
+FORMAT = 2
 
 
 def save(
-    folder: Path, iteration: int, state: Any, about: dict[str, Any], extra: dict[str, list[np.ndarray]] | None = None
+    folder: Path,
+    iteration: int,
+    state: Any,
+    about: dict[str, Any],
+    extra: dict[str, list[np.ndarray]] | None = None,
+    shared: dict[str, str] | None = None,
 ) -> Path:
-    """Writes one checkpoint whole or not at all, then removes all but the newest few; `extra` arrays lie beside it."""
+    """Writes one checkpoint whole or not at all, then removes all but the newest few; `extra` arrays lie beside it.
+
+    `shared` are the SHA-256 of files that are already in the folder `SHARED` and that this checkpoint needs.
+    """
     files = {STATE: _pack(state)} | {name: _array_bytes(arrays) for name, arrays in (extra or {}).items()}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    manifest = {"format": FORMAT, "iteration": iteration, "sha256": hashes, **about}
+    manifest = {"format": FORMAT, "iteration": iteration, "sha256": hashes, "shared": shared or {}, **about}
     final = folder / f"{iteration:09d}"
     partial = folder / f".{iteration:09d}.partial"
     shutil.rmtree(partial, ignore_errors=True)
@@ -51,7 +61,20 @@ def save(
         raise
     for old in _found(folder)[:-KEPT]:
         shutil.rmtree(old, ignore_errors=True)
+    _sweep_shared(folder)
     return final
+
+
+def _sweep_shared(folder: Path) -> None:
+    """Removes shared files that no kept checkpoint needs; a manifest that cannot be read keeps them all."""
+    try:
+        manifests = [json.loads((path / "manifest.json").read_text()) for path in _found(folder)]
+        needed = {name for manifest in manifests for name in manifest["shared"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    for path in (folder / SHARED).glob("*"):
+        if path.name not in needed:
+            path.unlink(missing_ok=True)
 
 
 def load_last(
@@ -79,9 +102,11 @@ def _newest_whole(
         path = paths.pop()
         try:
             manifest = json.loads((path / "manifest.json").read_text())
-            for name, wanted in manifest["sha256"].items():
-                if hashlib.sha256((path / name).read_bytes()).hexdigest() != wanted:
-                    raise ValueError(f"the hash of {name} is wrong")
+            whole = [(path / name, wanted) for name, wanted in manifest["sha256"].items()]
+            whole += [(folder / SHARED / name, wanted) for name, wanted in manifest["shared"].items()]
+            for file, wanted in whole:
+                if sha256_of(file) != wanted:
+                    raise ValueError(f"the hash of {file.name} is wrong")
             with np.load(path / STATE, allow_pickle=False) as stored:
                 return {name: stored[name] for name in stored.files}, manifest, path
         except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
@@ -93,6 +118,12 @@ def _newest_whole(
 def load_actions(folder: Path) -> list[np.ndarray]:
     """The actions [T, N, D] of each iteration since the engine was started."""
     return list(np.load(folder / ACTIONS, allow_pickle=False))
+
+
+def sha256_of(file: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def digest(array: Any) -> str:

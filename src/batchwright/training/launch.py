@@ -28,10 +28,12 @@ from batchwright.data.rollout import Rollout
 from batchwright.nets.policy import NetworkMaker
 from batchwright.planning.quantity import Plan, TaskFacts, plan_from_dict
 from batchwright.training import checkpoint
-from batchwright.training.build import OWN_NETWORK, Session, build_session
+from batchwright.training.build import OWN_NETWORK, build_session
 from batchwright.training.guard import dump
-from batchwright.training.on_policy import DivergedError, finished
-from batchwright.training.on_policy import run as run_iterations
+from batchwright.training.loop import DivergedError, Regime, finished
+from batchwright.training.loop import run as run_iterations
+from batchwright.training.on_policy import ON_POLICY_REGIME
+from batchwright.training.session import EngineSession
 from batchwright.training.state import TrainState
 from batchwright.watch.lines import RETURN
 from batchwright.watch.metric_log import EventLog, MetricLog, read_metrics
@@ -96,7 +98,7 @@ def continue_run(path: str | Path, voices: Voices, network: NetworkMaker | None 
         watch = _Watch(run, plan, _env_of(resolved), events, voices)
         session = build_session(plan, watch.env, network=network, on_event=watch.heard)
         try:
-            return _train(watch, session)
+            return _train(watch, session, ON_POLICY_REGIME)
         finally:
             session.close()
 
@@ -120,7 +122,7 @@ class _Watch:
         self.evaluation: dict[str, Any] = {}
         self.stop_asked = False
 
-    def attach(self, session: Session) -> None:
+    def attach(self, session: EngineSession) -> None:
         """Knows the session from here on: it brings the policy that is evaluated."""
         self.session = session
         self.evaluator = session.evaluator(self.plan["eval_episodes"], self.heard)
@@ -158,7 +160,8 @@ class _Watch:
         iteration = int(state.counters.iteration)
         about = {"replay": not scheduled and not saves_state, "versions": versions(), "env": self.env}
         extra = {"actions.npy": actions} if about["replay"] else {}
-        checkpoint.save(self.run.checkpoints, iteration, saved, about, extra)
+        beside, shared = self.session.save_beside(self.run.checkpoints / checkpoint.SHARED, state)
+        checkpoint.save(self.run.checkpoints, iteration, saved, about, extra | beside, shared)
         self.events.record("checkpoint", iteration, "scheduled" if scheduled else "asked for by a signal")
 
     def evaluate(self, state: TrainState) -> dict[str, Any]:
@@ -168,7 +171,7 @@ class _Watch:
             return {}
         began = time.perf_counter()
         seed = self.session.streams.number("evaluation", 0)
-        found = self.evaluator(state.learner.flat, state.obs_stats(self.plan["normalize_obs"]), seed)
+        found = self.evaluator(state.learner.flat, state.obs_stats(self.plan.get("normalize_obs", False)), seed)
         self.evaluation = summarise(found["returns"])
         iteration = int(state.counters.iteration) - 1
         self.events.record(
@@ -197,14 +200,14 @@ def _told_of(event: Mapping[str, Any]) -> str:
     return f"{name} was restarted ({event['restarts']} of at most {event['max_restarts']}): {event['error']}"
 
 
-def _train(watch: _Watch, session: Session) -> Result:
+def _train(watch: _Watch, session: EngineSession, regime: Regime) -> Result:
     """From where the run stands to its end; SIGTERM and Ctrl-C ask for a checkpoint first."""
     began = time.perf_counter()
     watch.attach(session)
     try:
         with _signals(watch):
             state, actions = _resume_or_start(watch, session)
-            state = run_iterations(session, state, watch, actions)
+            state = run_iterations(regime, session, state, watch, actions)
     except DivergedError as error:
         watch.warn("diverged", error.iteration, f"training diverged: {error}")
         raise
@@ -232,7 +235,7 @@ def _train(watch: _Watch, session: Session) -> Result:
     return result
 
 
-def _resume_or_start(watch: _Watch, session: Session) -> tuple[TrainState, list[np.ndarray]]:
+def _resume_or_start(watch: _Watch, session: EngineSession) -> tuple[TrainState, list[np.ndarray]]:
     """The state to go on from, with the actions that an interrupt left to be replayed."""
     fresh = session.fresh_state()
     template = fresh if session.engine.saves_state else fresh._replace(position=fresh.position._replace(engine=()))
@@ -247,6 +250,7 @@ def _resume_or_start(watch: _Watch, session: Session) -> tuple[TrainState, list[
         told = ", ".join(f"{name} {was} -> {now}" for name, (was, now) in changed.items())
         watch.warn("versions", 0, f"the checkpoint was made with other versions ({told}): expect other last digits")
     state = jax.tree.map(lambda new, old: jnp.asarray(new) if isinstance(old, jax.Array) else new, state, template)
+    session.load_beside(watch.run.checkpoints / checkpoint.SHARED, folder, manifest["shared"], state)
     iteration = int(state.counters.iteration)
     dropped = watch.metrics.cut_after(iteration - 1)
     told = f"resumed after iteration {iteration}" + (f"; {dropped} later records are made again" if dropped else "")

@@ -1,42 +1,24 @@
-"""The on-policy loop: collect a rollout, learn from it, say what happened."""
+"""One on-policy iteration: collect a rollout, learn from it, say what happened."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from batchwright.data.rollout import Episodes, Rollout
-from batchwright.planning.quantity import Plan
 from batchwright.training.build import Session
 from batchwright.training.checkpoint import digest
-from batchwright.training.guard import MOST_BAD_ITERATIONS, find_bad
+from batchwright.training.guard import find_bad
+from batchwright.training.loop import Regime
 from batchwright.training.running import merge_obs, merge_rewards, merge_targets
 from batchwright.training.state import TrainState
 from batchwright.training.update import Hyper
 
 
-class Watch(Protocol):
-    """Who is told; the loop knows no files and no screens."""
-
-    def record(self, record: dict[str, Any]) -> None: ...
-    def bad(self, iteration: int, what: str, rollout: Rollout, flat: Any) -> None: ...
-    def checkpoint(self, state: TrainState, actions: list[np.ndarray], scheduled: bool) -> None: ...
-    def evaluate(self, state: TrainState) -> dict[str, Any]: ...
-    def interrupted(self) -> bool: ...
-
-
-class DivergedError(Exception):
-    """Training produced non-finite numbers again and again, to `iteration`."""
-
-    def __init__(self, what: str, iteration: int) -> None:
-        super().__init__(what)
-        self.iteration = iteration
-
-
-class _Told(NamedTuple):
+class Told(NamedTuple):
     """One iteration's rollout, what the update said, and the time each took."""
 
     rollout: Rollout
@@ -46,43 +28,7 @@ class _Told(NamedTuple):
     update_seconds: float
 
 
-def run(session: Session, state: TrainState, watch: Watch, actions: list[np.ndarray]) -> TrainState:
-    """Iterates to the end of the plan, or to an interrupt; returns the last state.
-
-    `actions` are those taken since the engine was started, kept where the engine cannot save itself, so that an
-    interrupt can be resumed exactly.
-    """
-    plan = session.plan
-    while not finished(plan, state):
-        began, before = time.perf_counter(), state
-        state, told = iterate(session, state)
-        what = find_bad(told.rollout, told.metrics, state.learner.flat, session.policy)
-        state = _guard(state, before, told, what, watch)
-        if not session.engine.saves_state:
-            actions.append(np.asarray(told.rollout.action))
-        record = make_record(session, state, told, time.perf_counter() - began)
-        iteration = int(state.counters.iteration)
-        last = finished(plan, state)
-        if last or (plan["eval_every"] and iteration % plan["eval_every"] == 0):
-            record |= watch.evaluate(state)
-        watch.record(record)
-        stop = watch.interrupted()
-        if last or iteration % plan["checkpoint_every"] == 0:
-            state = restart_unless_saved(session, state, actions, last)
-            watch.checkpoint(state, [], scheduled=True)
-        elif stop:
-            watch.checkpoint(state, actions, scheduled=False)
-        if stop:
-            break
-    return state
-
-
-def finished(plan: Plan, state: TrainState) -> bool:
-    """Whether all planned iterations are done, or the return that was called enough is reached."""
-    return int(state.counters.iteration) >= plan["iterations"] or state.solved(plan.get("stop_return"))
-
-
-def iterate(session: Session, state: TrainState) -> tuple[TrainState, _Told]:
+def iterate(session: Session, state: TrainState) -> tuple[TrainState, Told]:
     """Phase 1: collect. Phases 2 and 3, in one program: advantages of all of it, epochs of shuffled minibatches."""
     iteration = int(state.counters.iteration)
     stats = state.obs_stats(session.plan["normalize_obs"])
@@ -99,7 +45,7 @@ def iterate(session: Session, state: TrainState) -> tuple[TrainState, _Told]:
     state = merge_targets(session.plan, session.policy, merge_obs(state, moments), told)
     done = time.perf_counter()
     told |= {"entropy_bonus": float(hyper.entropy), "clip_range": float(hyper.clip)}
-    return state, _Told(rollout, episodes, told, collected - start, done - collected)
+    return state, Told(rollout, episodes, told, collected - start, done - collected)
 
 
 def hyper_of(session: Session, state: TrainState) -> Hyper:
@@ -127,32 +73,22 @@ def _count(state: TrainState, rollout: Rollout, episodes: Episodes) -> TrainStat
     )
 
 
-def _guard(state: TrainState, before: TrainState, told: _Told, what: str | None, watch: Watch) -> TrainState:
-    """Non-finite numbers undo the update of their iteration; too many iterations in a row end the run."""
-    bad = 0 if what is None else int(state.counters.bad_iterations) + 1
-    state = state._replace(counters=state.counters._replace(bad_iterations=np.int64(bad)))
-    if what is None:
-        return state
-    watch.bad(int(state.counters.iteration), what, told.rollout, before.learner.flat)
-    if bad >= MOST_BAD_ITERATIONS:
-        raise DivergedError(what, int(state.counters.iteration))
-    # PopArt's statistics and the parameters on their scale go back together.
+def undo(state: TrainState, before: TrainState) -> TrainState:
+    """Without the last update. PopArt's statistics and the parameters on their scale go back together."""
     return state._replace(learner=before.learner, targets=before.targets)
 
 
-def restart_unless_saved(session: Session, state: TrainState, actions: list[np.ndarray], last: bool) -> TrainState:
-    """At a checkpoint an engine that cannot be saved starts anew, in a resumed run and an uninterrupted one alike."""
-    if session.engine.saves_state or last:
-        return state
-    actions.clear()
-    iteration = int(state.counters.iteration)
-    position = session.start_engine(iteration)
-    carry = np.zeros_like(state.reward_carry)
-    counters = state.counters._replace(engine_started=np.int64(iteration))
-    return state._replace(position=position, reward_carry=carry, counters=counters)
+def find_bad_numbers(session: Session, state: TrainState, told: Told) -> str | None:
+    """What is not finite after an iteration, or None."""
+    return find_bad(told.rollout, told.metrics, state.learner.flat, session.policy)
 
 
-def make_record(session: Session, state: TrainState, told: _Told, iteration_seconds: float) -> dict[str, Any]:
+def restarted(session: Session, state: TrainState) -> TrainState:
+    """Environments start anew: discounted sums of the episodes that are cut are forgotten."""
+    return state._replace(reward_carry=np.zeros_like(state.reward_carry))
+
+
+def make_record(session: Session, state: TrainState, told: Told, iteration_seconds: float) -> dict[str, Any]:
     """One line of the metric record."""
     metrics, counters = told.metrics, state.counters
     ended = np.asarray(told.episodes.ended)
@@ -185,3 +121,6 @@ def make_record(session: Session, state: TrainState, told: _Told, iteration_seco
         "steps_per_second": ended.size / iteration_seconds,
     }
     return record
+
+
+ON_POLICY_REGIME = Regime(iterate, find_bad_numbers, undo, restarted, make_record)

@@ -1,0 +1,109 @@
+"""The loop of every regime: iterate, guard, record, evaluate, save."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from batchwright.data.rollout import Rollout
+from batchwright.planning.quantity import Plan
+from batchwright.training.guard import MOST_BAD_ITERATIONS
+
+
+class Watch(Protocol):
+    """Who is told; the loop knows no files and no screens."""
+
+    def record(self, record: dict[str, Any]) -> None: ...
+    def bad(self, iteration: int, what: str, rollout: Rollout, flat: Any) -> None: ...
+    def checkpoint(self, state: Any, actions: list[np.ndarray], scheduled: bool) -> None: ...
+    def evaluate(self, state: Any) -> dict[str, Any]: ...
+    def interrupted(self) -> bool: ...
+
+
+class Regime(NamedTuple):
+    """What differs between ways of learning: functions of a session and a state.
+
+    A session has `plan`, `engine`, `streams`, `policy` and `start_engine`; a state has `learner.flat`, `counters`,
+    `position` and `recent_returns`; what an iteration tells has `rollout`.
+    """
+
+    iterate: Callable[[Any, Any], tuple[Any, Any]]
+    """(session, state) -> (state, told): collects and learns."""
+    find_bad: Callable[[Any, Any, Any], str | None]
+    """(session, state, told) -> what is not finite."""
+    undo: Callable[[Any, Any], Any]
+    """(state, state before) -> the state without its last update."""
+    restarted: Callable[[Any, Any], Any]
+    """(session, state) -> what a restart of the environments changes beside their position."""
+    record: Callable[[Any, Any, Any, float], dict[str, Any]]
+    """(session, state, told, seconds of the iteration) -> one line of the metric record."""
+
+
+class DivergedError(Exception):
+    """Training produced non-finite numbers again and again, to `iteration`."""
+
+    def __init__(self, what: str, iteration: int) -> None:
+        super().__init__(what)
+        self.iteration = iteration
+
+
+def run(regime: Regime, session: Any, state: Any, watch: Watch, actions: list[np.ndarray]) -> Any:
+    """Iterates to the end of the plan, or to an interrupt; returns the last state.
+
+    `actions` are those taken since the engine was started, kept where the engine cannot save itself, so that an
+    interrupt can be resumed exactly.
+    """
+    plan = session.plan
+    while not finished(plan, state):
+        began, before = time.perf_counter(), state
+        state, told = regime.iterate(session, state)
+        state = _guard(regime, state, before, told, regime.find_bad(session, state, told), watch)
+        if not session.engine.saves_state:
+            actions.append(np.asarray(told.rollout.action))
+        record = regime.record(session, state, told, time.perf_counter() - began)
+        iteration = int(state.counters.iteration)
+        last = finished(plan, state)
+        if last or (plan["eval_every"] and iteration % plan["eval_every"] == 0):
+            record |= watch.evaluate(state)
+        watch.record(record)
+        stop = watch.interrupted()
+        if last or iteration % plan["checkpoint_every"] == 0:
+            state = _restart_unless_saved(regime, session, state, actions, last)
+            watch.checkpoint(state, [], scheduled=True)
+        elif stop:
+            watch.checkpoint(state, actions, scheduled=False)
+        if stop:
+            break
+    return state
+
+
+def finished(plan: Plan, state: Any) -> bool:
+    """Whether all planned iterations are done, or the return that was called enough is reached."""
+    solved: bool = state.solved(plan.get("stop_return"))
+    return int(state.counters.iteration) >= plan["iterations"] or solved
+
+
+def _guard(regime: Regime, state: Any, before: Any, told: Any, what: str | None, watch: Watch) -> Any:
+    """Non-finite numbers undo the update of their iteration; too many iterations in a row end the run."""
+    bad = 0 if what is None else int(state.counters.bad_iterations) + 1
+    state = state._replace(counters=state.counters._replace(bad_iterations=np.int64(bad)))
+    if what is None:
+        return state
+    watch.bad(int(state.counters.iteration), what, told.rollout, before.learner.flat)
+    if bad >= MOST_BAD_ITERATIONS:
+        raise DivergedError(what, int(state.counters.iteration))
+    return regime.undo(state, before)
+
+
+def _restart_unless_saved(regime: Regime, session: Any, state: Any, actions: list[np.ndarray], last: bool) -> Any:
+    """At a checkpoint an engine that cannot be saved starts anew, in a resumed run and an uninterrupted one alike."""
+    if session.engine.saves_state or last:
+        return state
+    actions.clear()
+    iteration = int(state.counters.iteration)
+    state = regime.restarted(session, state)
+    counters = state.counters._replace(engine_started=np.int64(iteration))
+    return state._replace(position=session.start_engine(iteration), counters=counters)
