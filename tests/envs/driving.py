@@ -27,6 +27,9 @@ class Trajectory(NamedTuple):
     truncated: Any
     final_obs: Any
     extras: Any
+    components: Any
+    mask: Any
+    success: Any
 
 
 def _scan(engine: CompiledEngine, policy: Callable[[Any], Any], steps: int) -> Callable[[Any], Any]:

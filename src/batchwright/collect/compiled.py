@@ -23,9 +23,11 @@ class Position(NamedTuple):
     ended: Any  # [N] bool: the last step ended an episode, so the next one is its reset
     returns: Any  # [N] float32 since the reset
     lengths: Any  # [N] int32 since the reset
+    mask: Any = None  # [N, M] bool, what may be done now; None where the environment has no masks
+    components: Any = None  # [N, K] float32, returns of the reward's components; None where there is one
 
 
-def start_position(engine_state: Any, obs: Any, num_envs: int) -> Position:
+def start_position(engine_state: Any, obs: Any, num_envs: int, mask: Any = None, num_components: int = 0) -> Position:
     """The position after a reset of all environments."""
     return Position(
         engine_state,
@@ -33,7 +35,15 @@ def start_position(engine_state: Any, obs: Any, num_envs: int) -> Position:
         jnp.zeros(num_envs, bool),
         jnp.zeros(num_envs, jnp.float32),
         jnp.zeros(num_envs, jnp.int32),
+        mask,
+        jnp.zeros((num_envs, num_components), jnp.float32) if num_components else None,
     )
+
+
+def start_compiled(engine: CompiledEngine, seed: int) -> Position:
+    """A compiled engine started anew, and where collection begins."""
+    state, obs = engine.start(seed)
+    return start_position(state, obs, engine.num_envs, engine.mask_of(state), len(engine.reward_names))
 
 
 Collect = Callable[[jax.Array, ObsStats, Position, Any], tuple[Position, Rollout, Episodes]]
@@ -45,21 +55,25 @@ def make_collect(engine: CompiledEngine, policy: Policy) -> Collect:
     def collect(flat: jax.Array, stats: ObsStats, position: Position, noise: Any) -> tuple[Position, Rollout, Episodes]:
         def step(at: Position, eps: Any) -> tuple[Position, Any]:
             out = policy.outputs(flat, policy.see(at.obs, stats))
-            action = policy.heads.sample(out.params, out.raw, eps)
+            action = policy.heads.sample(out.params, out.raw, eps, at.mask)
             state, took = engine.step(at.engine, policy.heads.to_env(action))
             valid = ~at.ended
             ended = took.terminated | took.truncated
             reward = jnp.where(valid, took.reward, 0.0)
             returns = jnp.where(valid, at.returns, 0.0) + reward
             lengths = jnp.where(valid, at.lengths + 1, 0)
-            row = (at.obs, action, reward, took.terminated, took.truncated, valid, ended, returns, lengths)
-            return Position(state, took.obs, ended, returns, lengths), row
+            paid, totals = reward[:, None], None
+            if took.components is not None:
+                paid = jnp.where(valid[:, None], took.components, 0.0)
+                totals = jnp.where(valid[:, None], at.components, 0.0) + paid
+            row = (at.obs, action, paid, took.terminated, took.truncated, valid, at.mask)
+            told = Episodes(ended, returns, lengths, totals, took.success)
+            return Position(state, took.obs, ended, returns, lengths, took.mask, totals), (row, told)
 
-        last, rows = jax.lax.scan(step, position, noise)
-        obs, action, reward, terminated, truncated, valid, ended, returns, lengths = rows
+        last, (rows, episodes) = jax.lax.scan(step, position, noise)
+        obs, action, reward, terminated, truncated, valid, mask = rows
         obs = jax.tree.map(lambda early, late: jnp.concatenate([early, late[None]]), obs, last.obs)
-        rollout = Rollout(obs, action, reward[..., None], terminated, truncated, valid)
-        return last, rollout, Episodes(ended, returns, lengths)
+        return last, Rollout(obs, action, reward, terminated, truncated, valid, None, mask), episodes
 
     return collect
 

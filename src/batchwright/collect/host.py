@@ -19,11 +19,23 @@ from batchwright.nets.policy import ObsStats, Policy
 HostCollect = Callable[[jax.Array, ObsStats, Position, Any], tuple[Position, Rollout, Episodes]]
 
 
-def host_position(obs: Any, num_envs: int) -> Position:
+def host_position(obs: Any, num_envs: int, mask: Any = None, num_components: int = 0) -> Position:
     """The position after a reset of all environments; a host engine keeps its own state."""
     return Position(
-        None, _copy(obs), np.zeros(num_envs, bool), np.zeros(num_envs, np.float32), np.zeros(num_envs, np.int32)
+        None,
+        _copy(obs),
+        np.zeros(num_envs, bool),
+        np.zeros(num_envs, np.float32),
+        np.zeros(num_envs, np.int32),
+        _copy(mask),
+        np.zeros((num_envs, num_components), np.float32) if num_components else None,
     )
+
+
+def start_host(engine: HostEngine, seed: int) -> Position:
+    """A host engine started anew, and where collection begins."""
+    obs = engine.start(seed)
+    return host_position(obs, engine.num_envs, engine.mask, len(engine.reward_names))
 
 
 def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) -> HostCollect:
@@ -31,26 +43,33 @@ def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) ->
     num_envs = engine.num_envs
 
     @jax.jit
-    def act(flat: jax.Array, stats: ObsStats, obs: Any, noise: Any) -> tuple[jax.Array, Any]:
+    def act(flat: jax.Array, stats: ObsStats, obs: Any, noise: Any, mask: Any) -> tuple[jax.Array, Any]:
         out = policy.outputs(flat, policy.see(obs, stats))
-        action = policy.heads.sample(out.params, out.raw, noise)
+        action = policy.heads.sample(out.params, out.raw, noise, mask)
         return action, policy.heads.to_env(action)
 
     def collect(flat: jax.Array, stats: ObsStats, position: Position, noise: Any) -> tuple[Position, Rollout, Episodes]:
-        rows = _Rows(position.obs, rollout_steps, num_envs, policy.heads.action_size, engine.autoreset == "same")
+        rows = _Rows(position, rollout_steps, num_envs, policy.heads.action_size, engine.autoreset == "same")
         obs, ended, returns, lengths = position.obs, position.ended, position.returns, position.lengths
+        mask, totals = position.mask, position.components
         for t in range(rollout_steps):
-            action, to_env = act(flat, stats, obs, tuple(eps[t] for eps in noise))
+            action, to_env = act(flat, stats, obs, tuple(eps[t] for eps in noise), mask)
             took = engine.step(jax.tree.map(np.asarray, to_env))
             valid = np.ones(num_envs, bool) if engine.autoreset == "same" else ~ended
             reward = np.where(valid, took.reward, np.float32(0))
             begun = ended if engine.autoreset == "same" else ~valid
             returns = np.where(begun, np.float32(0), returns) + reward
             lengths = np.where(begun, 0, lengths) + valid
-            rows.write(t, obs, action, reward, took, valid, returns, lengths)
+            paid = reward[:, None]
+            if took.components is not None:
+                paid = np.where(valid[:, None], took.components, np.float32(0))
+                totals = np.where(begun[:, None], np.float32(0), totals) + paid
+            rows.write(t, obs, action, paid, took, valid, returns, lengths)
+            rows.write_special(t, mask, totals, took.success)
             ended = took.terminated | took.truncated
-            obs = _copy(took.obs)
-        return rows.finish(Position(None, obs, ended, returns.astype(np.float32), lengths.astype(np.int32)))
+            obs, mask = _copy(took.obs), _copy(took.mask)
+        last = Position(None, obs, ended, returns.astype(np.float32), lengths.astype(np.int32), mask, totals)
+        return rows.finish(last)
 
     return collect
 
@@ -58,14 +77,18 @@ def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) ->
 class _Rows:
     """The arrays of one rollout, allocated once per rollout and filled step by step."""
 
-    def __init__(self, obs: Any, steps: int, num_envs: int, action_size: int, keeps_final: bool) -> None:
-        lead = (steps, num_envs)
+    def __init__(self, start: Position, steps: int, num_envs: int, action_size: int, keeps_final: bool) -> None:
+        lead, obs = (steps, num_envs), start.obs
         self.obs = jax.tree.map(lambda x: np.empty((steps + 1, *x.shape), x.dtype), obs)
         self.final = jax.tree.map(lambda x: np.zeros((steps, *x.shape), x.dtype), obs) if keeps_final else None
         self.action = np.empty((*lead, action_size), np.float32)
-        self.reward, self.returns = np.empty(lead, np.float32), np.empty(lead, np.float32)
+        paid = 1 if start.components is None else start.components.shape[-1]
+        self.reward, self.returns = np.empty((*lead, paid), np.float32), np.empty(lead, np.float32)
         self.terminated, self.truncated, self.valid = (np.empty(lead, bool) for _ in range(3))
         self.lengths = np.empty(lead, np.int32)
+        self.mask = None if start.mask is None else np.empty((*lead, start.mask.shape[-1]), bool)
+        self.components = None if start.components is None else np.empty((*lead, paid), np.float32)
+        self.success: Any = None
 
     def write(
         self, t: int, obs: Any, action: Any, reward: Any, took: Any, valid: Any, returns: Any, lengths: Any
@@ -76,12 +99,24 @@ class _Rows:
         self.action[t], self.reward[t], self.returns[t], self.lengths[t] = action, reward, returns, lengths
         self.terminated[t], self.truncated[t], self.valid[t] = took.terminated, took.truncated, valid
 
+    def write_special(self, t: int, mask: Any, totals: Any, success: Any) -> None:
+        """What only some environments have."""
+        if self.mask is not None:
+            self.mask[t] = mask
+        if self.components is not None:
+            self.components[t] = totals
+        if success is not None:
+            if self.success is None:
+                self.success = np.full(self.valid.shape, np.nan, np.float32)
+            self.success[t] = success
+
     def finish(self, position: Position) -> tuple[Position, Rollout, Episodes]:
         _put(self.obs, -1, position.obs)
         rollout = Rollout(
-            self.obs, self.action, self.reward[..., None], self.terminated, self.truncated, self.valid, self.final
+            self.obs, self.action, self.reward, self.terminated, self.truncated, self.valid, self.final, self.mask
         )
-        return position, rollout, Episodes(self.terminated | self.truncated, self.returns, self.lengths)
+        ended = self.terminated | self.truncated
+        return position, rollout, Episodes(ended, self.returns, self.lengths, self.components, self.success)
 
 
 def _put(store: Any, t: int, value: Any) -> None:

@@ -1,6 +1,6 @@
 """What one collection brings: a rollout of T steps from N environments."""
 
-# T steps, N environments, K reward components, D numbers in one flat action.
+# T steps, N environments, K reward components, D numbers in one flat action, M booleans of one action mask.
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class Rollout(NamedTuple):
     valid: Any  # [T, N] bool
     final_obs: Any = None
     """tree of [T, N, ...]; only for engines that reset within the step: the true successor where an episode ended."""
+    mask: Any = None
+    """[T, N, M] bool, what could be done in `obs[:T]`; None where the environment has no masks."""
 
 
 class Episodes(NamedTuple):
@@ -31,3 +33,5 @@ class Episodes(NamedTuple):
     ended: Any  # [T, N] bool
     returns: Any  # [T, N] float32, undiscounted sum of rewards since the reset
     lengths: Any  # [T, N] int32, transitions since the reset
+    components: Any = None  # [T, N, K] float32, the return of each reward component; None where there is one
+    success: Any = None  # [T, N] float32: 1 a success, 0 none, NaN not told; None where nothing is ever told

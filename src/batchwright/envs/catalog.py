@@ -7,6 +7,7 @@ from typing import Any
 
 from batchwright.core.errors import UserError, unknown
 from batchwright.envs import envpool_source, gymnasium_source
+from batchwright.envs.components import vector_names
 from batchwright.envs.gymnasium_source import spaces_of
 from batchwright.envs.jax_adapters import adapt
 from batchwright.envs.spaces import Spec
@@ -34,6 +35,8 @@ class TaskSpec:
     engines: tuple[str, ...]
     """Engines that can run it, in the order `auto` prefers them (see `describe` about envpool)."""
     reward_threshold: float | None
+    reward_names: tuple[str, ...] = ()
+    """Components of the reward, where the environment gives it as a vector."""
 
 
 def list_environments(word: str | None = None) -> list[EnvEntry]:
@@ -73,8 +76,17 @@ def _describe_own(name: str) -> TaskSpec | None:
     card = OWN_TASKS.get(name)
     if card is None:
         return None
-    engines = ("jax", *_gymnasium_engines(name)) if not name.startswith("Identity") else ("jax",)
-    return TaskSpec(name, card.observation, card.action, card.max_episode_steps, engines, card.reward_threshold)
+    registered = gymnasium_source.registered_spec(name) is not None
+    engines = ("jax", *_gymnasium_engines(name)) if registered else ("jax",)
+    return TaskSpec(
+        name,
+        card.observation,
+        card.action,
+        card.max_episode_steps,
+        engines,
+        card.reward_threshold,
+        card.reward_names,
+    )
 
 
 def _describe_gymnasium(name: str) -> TaskSpec | None:
@@ -92,6 +104,7 @@ def _describe_gymnasium(name: str) -> TaskSpec | None:
             limit_steps or getattr(registration, "max_episode_steps", None),
             _gymnasium_engines(name),
             getattr(registration, "reward_threshold", None),
+            vector_names(env),
         )
     finally:
         if hasattr(env, "close"):
@@ -103,7 +116,7 @@ def _describe_jax(name: str, made: Any) -> TaskSpec | None:
     task = adapt(made, name)
     if task is None:
         return None
-    return TaskSpec(name, task.observation, task.action, task.max_episode_steps, ("jax",), None)
+    return TaskSpec(name, task.observation, task.action, task.max_episode_steps, ("jax",), None, task.reward_names)
 
 
 def _gymnasium_engines(name: str) -> tuple[str, ...]:

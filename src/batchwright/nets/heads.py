@@ -2,13 +2,17 @@
 
 Inside the learner an action is one flat float32 vector (choices as whole numbers, boxes in units of half their range,
 before clipping); `to_env` turns it into the tree that engines take.
+
+What a mask forbids has probability 0: a choice with one value left, a forced bit and a box that its choice leaves
+unused add nothing to log-probs, entropies and gradients.
 """
 
-# B any leading axes, P raw outputs, D numbers of one action, H heads.
+# B any leading axes, P raw outputs, D numbers of one action, H heads, M booleans of one mask.
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +20,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.core.errors import UserError
+from batchwright.core.errors import UserError, unknown
 from batchwright.envs import spaces
+from batchwright.envs.masks import Activity
 from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 SMALLEST_DRAW = np.float32(2**-25)
 """Half the step between float32 draws: stands for 0, whose logarithm would be an action that nobody would choose."""
 LOG_STD_RANGE = (-5.0, 2.0)
+FORBIDDEN = -1e30
+"""In the place of the logit of a forbidden value: its probability is exactly 0, and every logarithm stays finite."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """When a box is used: the choices that decide it, and the values of theirs with which it is."""
+
+    choices: slice
+    """Of the flat action: one number, or one per row of the box."""
+    values: tuple[int, ...]
+    repeats: int
+    """Numbers of the box that one of these choices decides."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +55,19 @@ class Head:
     action: slice
     std: slice
     """Where a box keeps its log standard deviations among all of them; empty for the others."""
+    mask: slice
+    """Where its booleans are in a mask (`envs.masks`); empty for a box."""
+    condition: Condition | None = None
+    """Of a box that is used only with some choices."""
+
+    @property
+    def continuous(self) -> bool:
+        return self.kind == "box"
+
+    @property
+    def size(self) -> int:
+        """Numbers of the action that this head writes."""
+        return int(self.action.stop - self.action.start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,26 +96,47 @@ class Heads:
         """Noise with which `sample` gives the most likely action: exploration off."""
         return tuple(np.zeros((*shape, head.raw.stop - head.raw.start), np.float32) for head in self.heads)
 
-    def sample(self, params: Any, raw_BP: jax.Array, noise: tuple[jax.Array, ...]) -> jax.Array:
-        """Actions [B, D] of the policy with the given noise."""
+    def sample(
+        self, params: Any, raw_BP: jax.Array, noise: tuple[jax.Array, ...], mask_BM: jax.Array | None = None
+    ) -> jax.Array:
+        """Actions [B, D] of the policy with the given noise; none that the mask forbids."""
         parts = []
         for head, eps in zip(self.heads, noise, strict=True):
             out = raw_BP[..., head.raw]
             if head.kind == "choice":
+                out = _allowed(head, out, mask_BM)
                 parts.append(jnp.argmax(out + eps, -1, keepdims=True).astype(jnp.float32))
             elif head.kind == "bits":
-                parts.append((out + eps > 0).astype(jnp.float32))
+                drawn = (out + eps > 0).astype(jnp.float32)
+                if mask_BM is not None:
+                    free, ones = _free_bits(head, mask_BM)
+                    drawn = jnp.where(free, drawn, ones.astype(jnp.float32))
+                parts.append(drawn)
             else:
                 parts.append(out + jnp.exp(_log_std(params, head)) * eps)
         return _join(parts)
 
-    def log_prob(self, params: Any, raw_BP: jax.Array, action_BD: jax.Array) -> jax.Array:
+    def log_prob(
+        self, params: Any, raw_BP: jax.Array, action_BD: jax.Array, mask_BM: jax.Array | None = None
+    ) -> jax.Array:
         """Log-probabilities per head [B, H]; the joint one is their sum."""
-        return jnp.stack([_log_prob(head, params, raw_BP, action_BD) for head in self.heads], -1)
+        return jnp.stack([_log_prob(head, params, raw_BP, action_BD, mask_BM) for head in self.heads], -1)
 
-    def entropy(self, params: Any, raw_BP: jax.Array) -> jax.Array:
-        """Entropies per head [B, H]."""
-        return jnp.stack([_entropy(head, params, raw_BP) for head in self.heads], -1)
+    def entropy(
+        self, params: Any, raw_BP: jax.Array, action_BD: jax.Array | None = None, mask_BM: jax.Array | None = None
+    ) -> jax.Array:
+        """Entropies per head [B, H]; boxes that are not always used count where the given actions use them."""
+        return jnp.stack([_entropy(head, params, raw_BP, action_BD, mask_BM) for head in self.heads], -1)
+
+    def freedom(self, action_BD: jax.Array, mask_BM: jax.Array | None = None) -> jax.Array:
+        """The share [B, H] of each head's numbers that mask and choices leave free"""
+        parts = [_freedom(head, action_BD, mask_BM) for head in self.heads]
+        return jnp.stack(jnp.broadcast_arrays(*parts), -1)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether there are both choices and boxes."""
+        return len({head.continuous for head in self.heads}) > 1
 
     def to_env(self, action_BD: jax.Array) -> Any:
         """The tree of canonical arrays that engines take; boxes are clipped and scaled to their bounds."""
@@ -108,27 +160,81 @@ def _draw(source: np.random.Generator, head: Head, shape: tuple[int, ...]) -> np
     return np.asarray(np.log(u) - np.log(np.maximum(1.0 - u, SMALLEST_DRAW)))
 
 
-def make_heads(spec: Spec) -> Heads:
-    """Heads for every leaf: one per choice, one per group of bits, one per box."""
+def make_heads(spec: Spec, activity: Mapping[str, Activity] | None = None) -> Heads:
+    """Heads for every leaf: one per choice, one per group of bits, one per box; `activity` as engines declare it."""
     heads: list[Head] = []
-    raw = action = std = 0
+    raw = action = std = mask = 0
+    conditions = find_conditions(spec, activity or {})
     for path, leaf in spaces.leaves(spec):
         name = spaces.path_name(path) or "action"
         if isinstance(leaf, (Discrete, MultiDiscrete)):
             choices = (leaf.n,) if isinstance(leaf, Discrete) else leaf.nvec
             for k, n in enumerate(choices):
                 label = name if isinstance(leaf, Discrete) else f"{name}[{k}]"
-                heads.append(Head(label, "choice", slice(raw, raw + n), slice(action, action + 1), slice(std, std)))
-                raw, action = raw + n, action + 1
+                where = slice(raw, raw + n), slice(action, action + 1), slice(std, std), slice(mask, mask + n)
+                heads.append(Head(label, "choice", *where))
+                raw, action, mask = raw + n, action + 1, mask + n
             continue
         size = leaf.n if isinstance(leaf, MultiBinary) else math.prod(leaf.shape)
         kind = "bits" if isinstance(leaf, MultiBinary) else "box"
-        width = size if kind == "box" else 0
+        width, booleans = (size, 0) if kind == "box" else (0, 2 * size)
         if isinstance(leaf, Box):
             _refuse_half_bounded(name, leaf)
-        heads.append(Head(name, kind, slice(raw, raw + size), slice(action, action + size), slice(std, std + width)))
-        raw, action, std = raw + size, action + size, std + width
+        where = (
+            slice(raw, raw + size),
+            slice(action, action + size),
+            slice(std, std + width),
+            slice(mask, mask + booleans),
+        )
+        heads.append(Head(name, kind, *where, conditions.get(name)))
+        raw, action, std, mask = raw + size, action + size, std + width, mask + booleans
     return Heads(spec, tuple(heads), raw, action, std)
+
+
+def find_conditions(spec: Spec, activity: Mapping[str, Activity]) -> dict[str, Condition]:
+    """The condition of each box that has one; paths and values that the action does not have are refused."""
+    known: dict[str, tuple[spaces.Leaf, int]] = {}
+    at = 0
+    for path, leaf in spaces.leaves(spec):
+        known[spaces.path_name(path)] = leaf, at
+        at += math.prod(spaces.leaf_shape(leaf))
+    found = {}
+    for box_path, (choice_path, values) in activity.items():
+        for part, wanted in ((box_path, "box"), (choice_path, "choice")):
+            if part not in known or isinstance(known[part][0], Box) != (wanted == "box"):
+                raise unknown(f"{wanted} in action_activity", part, known)
+        found[box_path] = _condition(known[box_path][0], known[choice_path], (box_path, choice_path), values)
+    return found
+
+
+def _condition(
+    box: spaces.Leaf, choice: tuple[spaces.Leaf, int], paths: tuple[str, str], values: tuple[int, ...]
+) -> Condition:
+    leaf, at = choice
+    numbers = math.prod(spaces.leaf_shape(box))
+    if isinstance(leaf, Discrete):
+        ranges, count = [range(leaf.start, leaf.start + leaf.n)], 1
+    elif isinstance(leaf, MultiBinary):
+        ranges, count = [range(2)], leaf.n
+    else:
+        assert isinstance(leaf, MultiDiscrete)
+        starts = leaf.start or (0,) * len(leaf.nvec)
+        if len(set(starts)) > 1:
+            raise UserError(f"action_activity: the choices of {paths[1]!r} begin at different numbers {starts}.")
+        ranges, count = [range(start, start + n) for start, n in zip(starts, leaf.nvec, strict=True)], len(leaf.nvec)
+    rows = spaces.leaf_shape(box)[:1]
+    if count > 1 and rows != (count,):
+        raise UserError(
+            f"action_activity: {paths[1]!r} has {count} choices; the box {paths[0]!r} needs as many rows, it has "
+            f"shape {spaces.leaf_shape(box)}."
+        )
+    wrong = [value for value in values if not any(value in allowed for allowed in ranges)]
+    if wrong or not values:
+        raise UserError(
+            f"action_activity of {paths[0]!r}: {paths[1]!r} has no value {wrong[0] if wrong else '(none)'}."
+        )
+    first = ranges[0].start
+    return Condition(slice(at, at + count), tuple(int(value) - first for value in values), numbers // count)
 
 
 def _refuse_half_bounded(name: str, leaf: Box) -> None:
@@ -149,27 +255,64 @@ def _log_std(params: Any, head: Head) -> jax.Array:
     return jnp.clip(params["log_std"][head.std], *LOG_STD_RANGE)
 
 
-def _log_prob(head: Head, params: Any, raw: jax.Array, action: jax.Array) -> jax.Array:
+def _allowed(head: Head, out: jax.Array, mask: jax.Array | None) -> jax.Array:
+    """The logits of a choice with those of forbidden values at probability 0."""
+    return out if mask is None else jnp.where(mask[..., head.mask], out, FORBIDDEN)
+
+
+def _free_bits(head: Head, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(bits that may be either, bits that may be 1)."""
+    zero, one = jnp.split(mask[..., head.mask], 2, axis=-1)
+    return zero & one, one
+
+
+def _used(head: Head, action: jax.Array) -> jax.Array:
+    """1.0 for the numbers of a box that the choices taken use, 0.0 for the others."""
+    assert head.condition is not None
+    taken = action[..., head.condition.choices]
+    used = jnp.isin(taken, jnp.asarray(head.condition.values, jnp.float32)).astype(jnp.float32)
+    return jnp.repeat(used, head.condition.repeats, -1)
+
+
+def _log_prob(head: Head, params: Any, raw: jax.Array, action: jax.Array, mask: jax.Array | None) -> jax.Array:
     out, taken = raw[..., head.raw], action[..., head.action]
     if head.kind == "choice":
         index = taken.astype(jnp.int32)
-        return jnp.take_along_axis(jax.nn.log_softmax(out), index, -1)[..., 0]
+        return jnp.take_along_axis(jax.nn.log_softmax(_allowed(head, out, mask)), index, -1)[..., 0]
     if head.kind == "bits":
-        return (taken * jax.nn.log_sigmoid(out) + (1 - taken) * jax.nn.log_sigmoid(-out)).sum(-1)
+        each = taken * jax.nn.log_sigmoid(out) + (1 - taken) * jax.nn.log_sigmoid(-out)
+        return _sum_free(head, each, mask)
     log_std = _log_std(params, head)
-    return (-0.5 * jnp.square((taken - out) * jnp.exp(-log_std)) - log_std - HALF_LOG_TWO_PI).sum(-1)
+    each = -0.5 * jnp.square((taken - out) * jnp.exp(-log_std)) - log_std - HALF_LOG_TWO_PI
+    return each.sum(-1) if head.condition is None else (each * _used(head, action)).sum(-1)
 
 
-def _entropy(head: Head, params: Any, raw: jax.Array) -> jax.Array:
+def _entropy(head: Head, params: Any, raw: jax.Array, action: jax.Array | None, mask: jax.Array | None) -> jax.Array:
     out = raw[..., head.raw]
     if head.kind == "choice":
-        log_p = jax.nn.log_softmax(out)
+        log_p = jax.nn.log_softmax(_allowed(head, out, mask))
         return -(jnp.exp(log_p) * log_p).sum(-1)
     if head.kind == "bits":
         p = jax.nn.sigmoid(out)
-        return -(p * jax.nn.log_sigmoid(out) + (1 - p) * jax.nn.log_sigmoid(-out)).sum(-1)
-    per_state = (_log_std(params, head) + 0.5 + HALF_LOG_TWO_PI).sum()
-    return jnp.broadcast_to(per_state, out.shape[:-1])
+        return -_sum_free(head, p * jax.nn.log_sigmoid(out) + (1 - p) * jax.nn.log_sigmoid(-out), mask)
+    each = _log_std(params, head) + 0.5 + HALF_LOG_TWO_PI
+    if head.condition is not None and action is not None:
+        return (each * _used(head, action)).sum(-1)
+    return jnp.broadcast_to(each.sum(), out.shape[:-1])
+
+
+def _sum_free(head: Head, each: jax.Array, mask: jax.Array | None) -> jax.Array:
+    return each.sum(-1) if mask is None else jnp.where(_free_bits(head, mask)[0], each, 0.0).sum(-1)
+
+
+def _freedom(head: Head, action: jax.Array, mask: jax.Array | None) -> jax.Array:
+    if head.condition is not None:
+        return _used(head, action).mean(-1)
+    if mask is None or head.kind == "box":
+        return jnp.ones(action.shape[:-1])
+    if head.kind == "bits":
+        return _free_bits(head, mask)[0].mean(-1)
+    return (mask[..., head.mask].sum(-1) > 1).astype(jnp.float32)
 
 
 def _to_leaf(leaf: spaces.Leaf, part: jax.Array) -> jax.Array:

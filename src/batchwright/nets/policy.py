@@ -9,7 +9,7 @@ the guard against non-finite numbers are each one operation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from batchwright.envs.masks import Activity
 from batchwright.envs.spaces import Spec
 from batchwright.nets.heads import Heads, make_heads
 from batchwright.nets.networks import Inputs, Network, channels_last, cnn, mlp
@@ -115,9 +116,10 @@ def make_policy(
     activation: str = "tanh",
     log_std_start: float = 0.0,
     network: NetworkMaker | None = None,
+    activity: Mapping[str, Activity] | None = None,
 ) -> Policy:
-    """The policy for a pair of spaces; `network` replaces the built-in one."""
-    inputs, heads = Inputs(observation), make_heads(action)
+    """The policy for a pair of spaces; `network` replaces the built-in one, `activity` is what the engine declares."""
+    inputs, heads = Inputs(observation), make_heads(action, activity)
     if network is not None:
         net = network(inputs, heads.raw_size, num_values)
     elif inputs.images:

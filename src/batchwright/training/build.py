@@ -94,7 +94,7 @@ def build_session(
     """Everything compiled lazily on first use; bad spaces are refused here."""
     refuse_untrainable(plan)
     engine = make_engine(env, plan["num_envs"], plan["engine"], num_threads=plan.get("num_threads"), on_event=on_event)
-    policy = make_plan_policy(plan, engine.observation, engine.action, network)
+    policy = make_plan_policy(plan, engine, network)
     factor_matters = plan["value_rate_factor"] != 1.0
     nothing = np.zeros(1, bool)
     value_only = policy.value_only(jax.random.key(0)) if factor_matters else nothing

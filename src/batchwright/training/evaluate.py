@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from batchwright.collect.compiled import Position, make_collect, start_position
-from batchwright.collect.host import host_position, make_host_collect
+from batchwright.collect.compiled import Position, make_collect, start_compiled
+from batchwright.collect.host import make_host_collect, start_host
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, make_engine
@@ -43,11 +43,14 @@ class Evaluator:
         return cls(env, engine, policy, episodes, jax.jit(make_collect(engine, policy)), CHUNK_STEPS)
 
     def __call__(self, flat: Any, stats: ObsStats, seed: int, deterministic: bool = True) -> dict[str, np.ndarray]:
-        """{"returns", "lengths"} of the episodes, in the order of environments and of their episodes."""
+        """{"returns", "lengths", "success"} of the episodes, in the order of environments and of their episodes.
+
+        `success` is 1, 0 or NaN (not told).
+        """
         num_envs = self._engine.num_envs
         share = np.full(num_envs, self._episodes // num_envs)
         share[: self._episodes % num_envs] += 1
-        found: list[list[tuple[float, int]]] = [[] for _ in range(num_envs)]
+        found: list[list[tuple[float, int, float]]] = [[] for _ in range(num_envs)]
         position, streams = self._start(seed), Streams(seed)
         for chunk in range(1 + LONGEST_EPISODE_STEPS * int(share.max()) // self._steps):
             shape = (self._steps, num_envs)
@@ -58,21 +61,20 @@ class Evaluator:
             )
             position, _, episodes = self._collect(flat, stats, position, noise)
             returns, lengths = np.asarray(episodes.returns), np.asarray(episodes.lengths)
+            success = np.full(shape, np.nan) if episodes.success is None else np.asarray(episodes.success)
             for t, i in np.argwhere(np.asarray(episodes.ended)):
                 if len(found[i]) < share[i]:
-                    found[i].append((float(returns[t, i]), int(lengths[t, i])))
+                    found[i].append((float(returns[t, i]), int(lengths[t, i]), float(success[t, i])))
             if all(len(done) >= wanted for done, wanted in zip(found, share, strict=True)):
-                rows = [row for done in found for row in done]
-                return {"returns": np.array([r for r, _ in rows]), "lengths": np.array([n for _, n in rows])}
+                columns = zip(*(row for done in found for row in done), strict=True)
+                return dict(zip(("returns", "lengths", "success"), map(np.array, columns), strict=True))
         raise UserError(f"{self._env} has episodes of more than {LONGEST_EPISODE_STEPS} steps: it cannot be evaluated.")
 
     def _start(self, seed: int) -> Position:
-        engine = self._engine
-        if isinstance(engine, HostEngine):
-            return host_position(engine.start(seed), engine.num_envs)
-        assert isinstance(engine, CompiledEngine)
-        state, obs = engine.start(seed)
-        return start_position(state, obs, engine.num_envs)
+        if isinstance(self._engine, HostEngine):
+            return start_host(self._engine, seed)
+        assert isinstance(self._engine, CompiledEngine)
+        return start_compiled(self._engine, seed)
 
     def close(self) -> None:
         self._engine.close()

@@ -76,7 +76,7 @@ def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
     if plan["hidden"] == OWN_NETWORK and network is None:
         raise UserError(f"{directory} was trained with a network of your own.", ["batchwright.load(run, network=...)"])
     engine = make_engine(env, 1, plan["engine"])
-    policy = make_plan_policy(plan, engine.observation, engine.action, network)
+    policy = make_plan_policy(plan, engine, network)
     engine.close()
     found = checkpoint.load_named(directory.checkpoints, lambda text: warnings.warn(text, stacklevel=3))
     if found is None:

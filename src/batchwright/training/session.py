@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.collect.compiled import Collect, Position, make_collect, make_compiled_replay, start_position
-from batchwright.collect.host import host_position, make_host_collect, make_replay
+from batchwright.collect.compiled import Collect, Position, make_collect, make_compiled_replay, start_compiled
+from batchwright.collect.host import make_host_collect, make_replay, start_host
 from batchwright.core.streams import Streams
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine
 from batchwright.nets.policy import Policy
@@ -46,12 +46,12 @@ class EngineSession(ABC):
         engine = self.engine
         seed = self.streams.number("environments", iteration)
         if isinstance(engine, HostEngine):
-            return host_position(engine.start(seed), engine.num_envs)
+            return start_host(engine, seed)
         assert isinstance(engine, CompiledEngine)
-        state, obs = engine.start(seed)
+        position = start_compiled(engine, seed)
         if not engine.saves_state:  # its program holds the address of the old environments
             self.collect = self._make_collect()
-        return start_position(state, obs, engine.num_envs)
+        return position
 
     def replay(self, iteration: int, actions: list[np.ndarray], saved: Position) -> Position:
         """Environments started as at `iteration` and stepped through recorded actions: back to where they were."""

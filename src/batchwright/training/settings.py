@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchwright.envs.spaces import Spec
+from batchwright.envs.engines import Engine
 from batchwright.nets.policy import NetworkMaker, Policy, make_policy
 from batchwright.planning.quantity import Plan
 from batchwright.training.update import Hyper, UpdateShape
@@ -29,17 +29,19 @@ def update_shape(plan: Plan, minibatches: int) -> UpdateShape:
     )
 
 
-def make_plan_policy(plan: Plan, observation: Spec, action: Spec, network: NetworkMaker | None = None) -> Policy:
-    """The policy that a plan describes."""
+def make_plan_policy(plan: Plan, engine: Engine, network: NetworkMaker | None = None) -> Policy:
+    """The policy that a plan describes for an engine's spaces; one value per reward component."""
     hidden = plan["hidden"]
     sizes = tuple(int(units) for units in hidden.split(",")) if hidden[:1].isdigit() else (64, 64)
     return make_policy(
-        observation,
-        action,
+        engine.observation,
+        engine.action,
+        num_values=max(1, len(engine.reward_names)),
         hidden=sizes,
         activation=plan.get("activation", "tanh"),
         log_std_start=plan["log_std_start"],
         network=network,
+        activity=engine.action_activity,
     )
 
 

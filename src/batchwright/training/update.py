@@ -81,6 +81,7 @@ class Rows(NamedTuple):
     target: jax.Array  # [B, K], on the scale that values are learned on
     value: jax.Array  # [B, K], likewise
     weight: jax.Array  # 1 for transitions, 0 for resets
+    mask: Any = None  # [B, M], what could be done; None where the environment has no masks
 
 
 Update = Callable[[Learner, Rollout, ObsStats, Hyper, jax.Array], tuple[Learner, dict[str, jax.Array]]]
@@ -134,7 +135,7 @@ def prepare_rows(
     out: Outputs = policy.outputs(flat, seen)
     steps = rollout.reward.shape[0]
     now = jax.tree.map(lambda x: x[:steps], seen)
-    log_prob = policy.heads.log_prob(out.params, out.raw[:steps], rollout.action).sum(-1)
+    log_prob = policy.heads.log_prob(out.params, out.raw[:steps], rollout.action, rollout.mask).sum(-1)
     ended = rollout.terminated | rollout.truncated
     real = out.value * hyper.value_std + hyper.value_mean
     value, next_value = real[:steps], real[1:]
@@ -151,7 +152,7 @@ def prepare_rows(
     if shape.advantage_norm == "rollout":
         advantage = normalise_advantages(advantage, weight)
     learned = (target_TNK - hyper.value_mean) / hyper.value_std
-    table = Rows(now, rollout.action, log_prob, advantage, learned, out.value[:steps], weight)
+    table = Rows(now, rollout.action, log_prob, advantage, learned, out.value[:steps], weight, rollout.mask)
     told = _told_by_values(value.sum(-1), target_TNK.sum(-1), weight) | _finite_rollout(rollout)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), table), told
 
@@ -180,7 +181,7 @@ def _make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_on
 
     def loss(flat: jax.Array, part: Rows, hyper: Hyper) -> tuple[jax.Array, dict[str, jax.Array]]:
         out = policy.outputs(flat, part.seen)
-        log_prob = policy.heads.log_prob(out.params, out.raw, part.action).sum(-1)
+        log_prob = policy.heads.log_prob(out.params, out.raw, part.action, part.mask).sum(-1)
         count = jnp.maximum(part.weight.sum(), 1.0)
         advantage = part.advantage
         if shape.advantage_norm == "minibatch":
@@ -193,7 +194,7 @@ def _make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_on
         parts = {
             "policy_loss": mean(row_loss(log_prob, part.log_prob, advantage, hyper.clip)),
             "value_loss": mean(value_loss(out.value, part.target, old_value, hyper.value_clip).sum(-1)),
-            "entropy": mean(policy.heads.entropy(out.params, out.raw).sum(-1)),
+            "entropy": mean(policy.heads.entropy(out.params, out.raw, part.action, part.mask).sum(-1)),
         }
         total = parts["policy_loss"] + hyper.value_weight * parts["value_loss"] - hyper.entropy * parts["entropy"]
         ratio = jnp.exp(log_prob - part.log_prob)

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from batchwright.envs.masks import Activity
 from batchwright.envs.spaces import Spec
 
 Array: TypeAlias = Any
@@ -29,7 +31,7 @@ class Step(NamedTuple):
     obs: Any
     """Tree of arrays [N, ...]: float32 for floats, uint8 as it is, int32 for other integers."""
     reward: Array
-    """[N] float32."""
+    """[N] float32; where the environment gives components, their sum."""
     terminated: Array
     """[N] bool; where both could be set, this one is."""
     truncated: Array
@@ -38,6 +40,12 @@ class Step(NamedTuple):
     """Tree like `obs`, only with autoreset "same": the true last observation in the rows that ended."""
     extras: dict[str, Array]
     """The chosen info keys [N, ...], float32; NaN where the environment gave none."""
+    components: Array | None = None
+    """[N, K] float32 in the order of `reward_names`; None where rewards are one number."""
+    mask: Array | None = None
+    """[N, M] bool (`envs.masks`), what may be done after `obs`; None where the environment has no masks."""
+    success: Array | None = None
+    """[N] float32 where an episode ended: 1 a success, 0 none, NaN not told; None where nothing is ever told."""
 
 
 class Engine(ABC):
@@ -57,6 +65,10 @@ class Engine(ABC):
     action: Spec
     max_episode_steps: int | None
     autoreset: Literal["next", "same"] = "next"
+    reward_names: tuple[str, ...] = ()
+    """Names of the components in `Step.components`; empty where rewards are one number."""
+    action_activity: Mapping[str, Activity] = MappingProxyType({})
+    """Boxes that are used only with some choices (`envs.masks`)."""
 
     @abstractmethod
     def close(self) -> None:
@@ -67,6 +79,8 @@ class HostEngine(Engine):
     """An engine that Python drives step by step. Returned arrays are reused by the next call."""
 
     compiled = False
+    mask: Any = None
+    """[N, M] bool of the observations last given; None where the environment has no masks."""
 
     @abstractmethod
     def start(self, seed: int) -> Any:
@@ -89,6 +103,10 @@ class CompiledEngine(Engine):
     @abstractmethod
     def step(self, state: Any, action: Any) -> tuple[Any, Step]:
         """One step of every environment; traceable."""
+
+    def mask_of(self, state: Any) -> Any:
+        """[N, M] bool, what may be done in a state; None where the environment has no masks."""
+        del state
 
 
 def env_seed(seed: int, index: int, restart: int = 0) -> int:

@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from batchwright.envs.components import chosen_components
 from batchwright.envs.engines.base import CompiledEngine, Step, env_seeds, only_truncated
+from batchwright.envs.masks import flat_mask
 from batchwright.envs.tasks.base import JaxTask
 
 NO_LIMIT_STEPS = np.iinfo(np.int32).max
@@ -37,12 +40,21 @@ class JaxEngine(CompiledEngine):
     name = "jax"
     saves_state = True
 
-    def __init__(self, task: JaxTask, num_envs: int, max_episode_steps: int | None = None) -> None:
+    def __init__(
+        self,
+        task: JaxTask,
+        num_envs: int,
+        max_episode_steps: int | None = None,
+        components: Sequence[str] | None = None,
+    ) -> None:
         self.num_envs = num_envs
         self.observation = task.observation
         self.action = task.action
         self.max_episode_steps = max_episode_steps or task.max_episode_steps
+        self.action_activity = task.action_activity
+        self.reward_names = chosen_components(task.reward_names, components, "the task")
         self._task = task
+        self._places = [task.reward_names.index(name) for name in self.reward_names]
         self._start = jax.jit(self._first)
 
     def start(self, seed: int) -> tuple[JaxState, Any]:
@@ -53,7 +65,7 @@ class JaxEngine(CompiledEngine):
         keys_N = _keys(state.key)
         began_N = state.ended
         step_keys_N = _draw(keys_N, 2 * state.tick)
-        stepped, reward_N, terminated_N = jax.vmap(self._task.step)(state.task, action, step_keys_N)
+        stepped, paid_N, terminated_N = jax.vmap(self._task.step)(state.task, action, step_keys_N)
 
         def with_resets() -> Any:
             fresh = jax.vmap(self._task.init)(_draw(keys_N, 2 * state.tick + 1))
@@ -67,9 +79,28 @@ class JaxEngine(CompiledEngine):
         limit_steps = self.max_episode_steps or NO_LIMIT_STEPS
         terminated_N = terminated_N.astype(bool) & ~began_N
         truncated_N = only_truncated(terminated_N, elapsed_N >= limit_steps)
-        reward_N = jnp.where(began_N, 0.0, reward_N).astype(jnp.float32)
-        after = JaxState(task, state.key, state.tick + 1, elapsed_N, terminated_N | truncated_N)
-        return after, Step(jax.vmap(self._task.observe)(task), reward_N, terminated_N, truncated_N, None, {})
+        reward_N, components_NK = self._rewards(paid_N, began_N)
+        ended_N = terminated_N | truncated_N
+        after = JaxState(task, state.key, state.tick + 1, elapsed_N, ended_N)
+        succeeded_N = jax.vmap(self._task.succeeded)(task)
+        success_N = None if succeeded_N is None else jnp.where(ended_N, succeeded_N.astype(jnp.float32), jnp.nan)
+        obs = jax.vmap(self._task.observe)(task)
+        mask = self.mask_of(after)
+        return after, Step(obs, reward_N, terminated_N, truncated_N, None, {}, components_NK, mask, success_N)
+
+    def mask_of(self, state: JaxState) -> Any:
+        def one(task: Any) -> Any:
+            mask = self._task.mask(task)
+            return None if mask is None else flat_mask(self.action, mask, type(self._task).__name__, jnp)
+
+        return jax.vmap(one)(state.task)
+
+    def _rewards(self, paid: jax.Array, began_N: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+        """The reward [N] and its chosen components [N, K], both 0 in rows that began an episode."""
+        if not self._task.reward_names:
+            return jnp.where(began_N, 0.0, paid).astype(jnp.float32), None
+        paid = jnp.where(began_N[:, None], 0.0, paid).astype(jnp.float32)
+        return paid.sum(-1), paid[:, jnp.asarray(self._places)] if self._places else None
 
     def close(self) -> None:
         """Nothing to release."""

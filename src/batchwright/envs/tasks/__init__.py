@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batchwright.envs.spaces import Box, Discrete, Spec, box
+from batchwright.envs.masks import Activity
+from batchwright.envs.spaces import Box, DictSpace, Discrete, MultiDiscrete, Spec, box
 
 if TYPE_CHECKING:
     from batchwright.envs.tasks.base import JaxTask
@@ -26,6 +28,10 @@ class TaskCard:
     module: str
     class_name: str
     reward_threshold: float | None = None
+    reward_names: tuple[str, ...] = ()
+    """Components of the reward, where the task gives them apart."""
+    action_activity: Mapping[str, Activity] = field(default_factory=dict)
+    """Boxes used only with some choices: path of the box -> (path of the choice, its values)."""
 
     def load(self) -> JaxTask:
         """The task itself; this imports JAX."""
@@ -93,6 +99,37 @@ _CARDS = (
         "identity",
         "IdentityContinuous",
         -0.2,
+    ),
+    TaskCard(
+        "IdentityHybrid-v0",
+        box(-1.0, 1.0, (4,)),
+        DictSpace((("choice", Discrete(3)), ("amount", box(-1.0, 1.0, (1,))))),
+        16,
+        "choose the shown one of 3, one of the others forbidden; 2 of them use the shown amount",
+        "small",
+        "IdentityHybrid",
+        15.0,
+        action_activity={"amount": ("choice", (0, 1))},
+    ),
+    TaskCard(
+        "TwoObjectives-v0",
+        box(0.0, 1.0, (8,)),
+        MultiDiscrete((4, 4)),
+        16,
+        "two reward components, one 1000 times the other",
+        "small",
+        "TwoObjectives",
+        reward_names=("large", "small"),
+    ),
+    TaskCard(
+        "Deceptive-v0",
+        box(0.0, 1.0, (4,)),
+        Discrete(2),
+        8,
+        "a small reward at hand, a larger one four steps away",
+        "small",
+        "Deceptive",
+        0.95,
     ),
 )
 

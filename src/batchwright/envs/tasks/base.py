@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from batchwright.envs.masks import Activity
 from batchwright.envs.spaces import Spec
 
 if TYPE_CHECKING:
@@ -17,6 +20,10 @@ class JaxTask(ABC):
     observation: Spec
     action: Spec
     max_episode_steps: int | None
+    reward_names: tuple[str, ...] = ()
+    """Names of the reward's components; where there are any, `step` gives them [K] and their sum is the reward."""
+    action_activity: Mapping[str, Activity] = MappingProxyType({})
+    """Boxes that are used only with some choices: path of the box -> (path of the choice, its values)."""
 
     @abstractmethod
     def init(self, key: Any) -> Any:
@@ -24,11 +31,23 @@ class JaxTask(ABC):
 
     @abstractmethod
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
-        """The next state, the reward (float32) and whether the episode terminated (bool)."""
+        """The next state, the reward (float32, [K] with components) and whether the episode terminated (bool)."""
 
     @abstractmethod
     def observe(self, state: Any) -> Any:
         """What the policy sees of a state."""
+
+    def mask(self, state: Any) -> Any:
+        """What may be done in a state, in the forms of Gymnasium's `Space.sample(mask=)`; None where all may.
+
+        A tree like the action: Discrete bool [n]; MultiDiscrete a tuple of bool [nvec[k]]; MultiBinary int8 [n], 0 and
+        1 forced, 2 free; Box None. It must not be None in one state and a mask in another.
+        """
+        del state
+
+    def succeeded(self, state: Any) -> Any:
+        """Whether an episode that ends in this state was a success (bool); None where the task has no such signal."""
+        del state
 
 
 class OwnTask(JaxTask):
@@ -38,3 +57,5 @@ class OwnTask(JaxTask):
         self.observation = card.observation
         self.action = card.action
         self.max_episode_steps = card.max_episode_steps
+        self.reward_names = card.reward_names
+        self.action_activity = card.action_activity
