@@ -34,6 +34,8 @@ def _gymnasium() -> ModuleType:
         import gymnasium
     except ImportError as error:
         raise UserError("gymnasium is not installed.", ('pip install "batchwright"',)) from error
+    from batchwright.envs import registration  # noqa: F401  (adds our own environments)
+
     return gymnasium
 
 

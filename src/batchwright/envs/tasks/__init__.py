@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,10 +44,26 @@ def _symmetric(*high: float) -> Box:
     return box(-np.asarray(high, np.float32), np.asarray(high, np.float32))
 
 
+def _from_to(low: Sequence[float], high: Sequence[float]) -> Box:
+    return box(np.asarray(low, np.float32), np.asarray(high, np.float32))
+
+
 # Bounds as Gymnasium states them: a failing CartPole is still inside, at twice the limits of failure.
 _CARTPOLE = _symmetric(4.8, np.inf, 24 * np.pi / 180, np.inf)
 _ACROBOT = _symmetric(1, 1, 1, 1, 4 * np.pi, 9 * np.pi)
 _CAR = box(np.asarray((-1.2, -0.07), np.float32), np.asarray((0.6, 0.07), np.float32))
+
+# Speed: 201 steps of at most 0.5; a step at that speed is 0.5 long. Positions end as far outside.
+_MOVING_HIGH = (1.51, 1.51, 101.0, 1.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.01)
+_MOVING = _from_to((-1.51, -1.51, 0.0, -1.0, -1.0, -1.0, -1.0, 0.0, 0.0, 0.0), _MOVING_HIGH)
+_SLIDING = _from_to((*_MOVING.low, -101.0, -101.0), (*_MOVING.high, 101.0, 101.0))
+_STEER = DictSpace(
+    (("accelerate", box(0.0, 1.0, (1,))), ("choice", Discrete(3)), ("turn", box(-1.0, 1.0, (1,)))),
+)
+_JUMPS = DictSpace(
+    (("choice", Discrete(3)), *((name, box(0.0, 1.0, (1,))) for name in ("hop", "leap", "run"))),
+)
+_NODES = DictSpace((("choice", MultiDiscrete((3,) * 8, (0,) * 8)), ("spawn", box(-1.0, 1.0, (8, 2)))))
 
 _CARDS = (
     TaskCard(
@@ -130,6 +146,48 @@ _CARDS = (
         "small",
         "Deceptive",
         0.95,
+    ),
+    TaskCard(
+        "Moving-v0",
+        _MOVING,
+        _STEER,
+        201,
+        "accelerate, turn or brake: stop inside the disc",
+        "moving",
+        "Moving",
+        action_activity={"accelerate": ("choice", (0,)), "turn": ("choice", (1,))},
+    ),
+    TaskCard(
+        "Sliding-v0",
+        _SLIDING,
+        _STEER,
+        201,
+        "as Moving, with inertia: turning does not turn the velocity",
+        "moving",
+        "Sliding",
+        action_activity={"accelerate": ("choice", (0,)), "turn": ("choice", (1,))},
+    ),
+    TaskCard(
+        "Platform-v0",
+        box(0.0, 1.0, (8,)),
+        _JUMPS,
+        200,
+        "run, hop or leap over gaps and enemies",
+        "platforms",
+        "Platform",
+        0.9,
+        action_activity={"run": ("choice", (0,)), "hop": ("choice", (1,)), "leap": ("choice", (2,))},
+    ),
+    TaskCard(
+        "Colony-v0",
+        box(-1.0, 1.0, (73,)),
+        _NODES,
+        60,
+        "grow, shrink and crawl to stiff ground; masks, four reward components",
+        "colony",
+        "Colony",
+        reward_names=("migration", "growth", "upkeep", "success"),
+        action_activity={"spawn": ("choice", (1,))},
     ),
 )
 

@@ -59,3 +59,7 @@ class OwnTask(JaxTask):
         self.max_episode_steps = card.max_episode_steps
         self.reward_names = card.reward_names
         self.action_activity = card.action_activity
+
+    def draw(self, state: Any) -> Any:
+        """A picture of a state, uint8 [height, width, 3]; None where the task has none."""
+        del state
