@@ -30,14 +30,14 @@ def film(policy: TrainedPolicy, path: str | Path, seed: int) -> Path:
 
 def _frames(policy: TrainedPolicy, seed: int) -> list[np.ndarray]:
     try:
-        env, _ = EnvSource(policy.env, None, {"render_mode": "rgb_array"}).make()
+        env, limit_steps = EnvSource(policy.env, None, {"render_mode": "rgb_array"}).make()
     except UserError as error:
         raise UserError(f"{policy.env} cannot be filmed: {error.message}", ["leave out --video"]) from None
     try:
         obs, _ = env.reset(seed=seed)
         frames: list[Any] = [env.render()]
-        ended = False
-        while not ended and len(frames) < MOST_FRAMES:
+        ended, most = False, min(MOST_FRAMES, 1 + (limit_steps or MOST_FRAMES))
+        while not ended and len(frames) < most:
             obs, _, terminated, truncated, _ = env.step(policy(obs))
             frames.append(env.render())
             ended = terminated or truncated
