@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,7 @@ from batchwright.planning.quantity import Plan, TaskFacts
 if TYPE_CHECKING:
     from batchwright.envs.catalog import TaskSpec
     from batchwright.nets.policy import NetworkMaker
-    from batchwright.training.launch import Result
+    from batchwright.training.launch import Result, Voices
     from batchwright.training.load import TrainedPolicy
 
 
@@ -94,12 +95,12 @@ def train(
     `wishes` are the flags of `batchwright train` with underscores; `network` is a function (inputs, raw outputs,
     values) -> `batchwright.Network` that replaces the built-in network.
     """
-    from batchwright.training.launch import Voices, continue_run
+    from batchwright.training.launch import Voices
     from batchwright.watch.writers import check_writers
 
     check_writers(writers)
     run = prepare(env, preset=preset, config=config, run_dir=run_dir, quiet=quiet, network=network, **wishes)
-    return continue_run(run, Voices(quiet=quiet, writers=writers), network)
+    return _train_and_report(run, Voices(quiet=quiet, writers=writers), network)
 
 
 def prepare(
@@ -165,9 +166,44 @@ def resume(
 ) -> Result:
     """Goes on with a run from its last good checkpoint; equal, bit for bit, to never having stopped."""
     set_up_jax()
-    from batchwright.training.launch import Voices, continue_run
+    from batchwright.training.launch import Voices
 
-    return continue_run(run, Voices(quiet=quiet, writers=writers), network)
+    return _train_and_report(run, Voices(quiet=quiet, writers=writers), network)
+
+
+def report(*runs: str | Path, out: str | Path | None = None) -> Path:
+    """Writes one page about runs that opens without a connection; returns where it lies.
+
+    Runs that differ in nothing but the seed are drawn together. One run's report goes into the run where `out` is not
+    stated.
+    """
+    from batchwright.web.report import write_report
+
+    return write_report(runs, out)
+
+
+def _train_and_report(run: str | Path, voices: Voices, network: NetworkMaker | None) -> Result:
+    """Trains a run to its end and leaves its report, also where it was interrupted or diverged."""
+    from batchwright.training.launch import continue_run
+    from batchwright.training.loop import DivergedError
+
+    try:
+        result = continue_run(run, voices, network)
+    except DivergedError:
+        _leave_report(run, voices)
+        raise
+    _leave_report(run, voices)
+    return result
+
+
+def _leave_report(run: str | Path, voices: Voices) -> None:
+    """The report of a run, named on the screen. Best effort: it can be made again from the record."""
+    try:
+        told = f"report: {report(run)}"
+    except Exception as error:
+        told = f"warning: no report was written: {error}"
+    with contextlib.suppress(OSError, ValueError):  # the reader went away
+        print(told, file=voices.stream, flush=True)
 
 
 def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:

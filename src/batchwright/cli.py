@@ -72,6 +72,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("runs", "play episodes with a trained policy, exploration off"),
     "prove": ("runs", "run twice in two processes and name the first difference"),
     "compare": ("runs", "put runs side by side: results, speed, differing numbers"),
+    "watch": ("seeing", "show runs live in a browser"),
+    "report": ("seeing", "write one page about runs that opens without a connection"),
     "presets": ("planning", "list presets, or show one with its source"),
     "envs": ("planning", "list the environments that can be trained here"),
 }

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -111,6 +112,12 @@ class RunDir:
         finally:
             os.close(handle)
 
+    def is_locked(self) -> bool | None:
+        """Whether a process is training into this run; None where the system cannot tell. Takes no lock itself."""
+        if self.path.resolve() in _held:
+            return True
+        return _is_locked(self.path / _LOCK)
+
 
 def run_name(env: str, algo: str, seed: int) -> str:
     """`<env>-<algo>-s<seed>` with an environment name that is safe as a part of a folder's name."""
@@ -170,6 +177,28 @@ def _nearest_runs(path: Path) -> list[str]:
     beside = {run.path.name: run for run in find_runs(path.parent)}
     close = did_you_mean(path.name, beside) or list(beside)[:3]
     return [str(beside[name]) for name in close]
+
+
+def _is_locked(path: Path) -> bool | None:
+    """Asks who holds the lock (F_GETLK), as trying it would for a moment keep a trainer out."""
+    if not sys.platform.startswith("linux"):
+        return None  # other systems lay out `struct flock` otherwise
+    import fcntl
+    import struct
+
+    layout = "hhqqi4x"  # type, whence, start, length, process
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        asked = struct.pack(layout, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        answer = fcntl.fcntl(handle, fcntl.F_GETLK, asked)
+        return bool(struct.unpack(layout, answer)[0] != fcntl.F_UNLCK)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
 
 
 def _sign(handle: int) -> None:

@@ -206,8 +206,8 @@ def _train(watch: _Watch, session: EngineSession, regime: Regime) -> Result:
     watch.attach(session)
     try:
         with _signals(watch):
-            state, actions = _resume_or_start(watch, session)
-            state = run_iterations(regime, session, state, watch, actions)
+            start, actions = _resume_or_start(watch, session)
+            state = run_iterations(regime, session, start, watch, actions)
     except DivergedError as error:
         watch.warn("diverged", error.iteration, f"training diverged: {error}")
         raise
@@ -215,6 +215,9 @@ def _train(watch: _Watch, session: EngineSession, regime: Regime) -> Result:
         watch.close()
     iteration = int(state.counters.iteration)
     interrupted = not finished(watch.plan, state)
+    if iteration > int(start.counters.iteration):
+        kind = "interrupted" if interrupted else "finished"
+        watch.events.record(kind, iteration - 1, f"{kind} after iteration {iteration}")
     seconds = time.perf_counter() - began
     solved = state.solved(watch.plan.get("stop_return")) if "stop_return" in watch.plan.quantities else None
     steps = int(state.counters.env_steps)

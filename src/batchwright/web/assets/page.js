@@ -1,0 +1,289 @@
+/* The live page: asks for what is new once a second and keeps what it has. */
+"use strict";
+
+(() => {
+  const POLL_MS = 1000, LOST_MS = 3000;
+  const main = document.getElementById("main"), link = document.getElementById("link");
+  const curves = new Map();
+  const chosen = new Set();
+  let state = null, view = null, timer = 0, asking = false;
+
+  const routeOf = () => {
+    const [, kind, names] = location.hash.split("/");
+    const decode = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+    if (kind === "run" && names) return { kind, names: [decode(names)] };
+    if (kind === "compare" && names) return { kind, names: [...new Set(names.split(",").map(decode))].slice(0, 100) };
+    return { kind: "list", names: [] };
+  };
+  const runLink = (name) => `#/run/${encodeURIComponent(name)}`;
+  const compareLink = (names) => `#/compare/${names.map(encodeURIComponent).join(",")}`;
+
+  const ask = async (path) => {
+    const answer = await fetch(path, { headers: { Accept: "application/json" } });
+    if (answer.status === 403) throw new Error("open the link that batchwright watch printed: this one has expired");
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    return answer.json();
+  };
+
+  const merge = (name, fresh) => {
+    const old = curves.get(name);
+    if (!old || fresh.start === 0) { curves.set(name, fresh); return; }
+    for (const part of ["axes", "mean", "low", "high"]) for (const key of Object.keys(fresh[part])) {
+      const kept = old[part][key] || [];
+      kept.length = Math.min(kept.length, fresh.start);
+      fresh[part][key] = kept.concat(fresh[part][key]);
+    }
+    for (const part of ["axes", "mean", "low", "high"]) fresh[part] = { ...old[part], ...fresh[part] };
+    curves.set(name, { ...fresh, figures: old.figures });
+  };
+
+  const poll = async () => {
+    if (asking) return;
+    asking = true;
+    clearTimeout(timer);
+    let pause = POLL_MS;
+    const { names } = view.route;
+    const query = new URLSearchParams({ points: names.length > 8 ? 128 : names.length > 1 ? 256 : 512, bands: names.length > 1 ? 0 : 1 });
+    for (const name of names) {
+      const c = curves.get(name);
+      query.append("run", name);
+      query.append("known", c ? `${c.generation}.${c.metrics}.${c.size}.${c.whole}` : "none");
+    }
+    const asker = view;
+    try {
+      const fresh = await ask(`/api/state?${query}`);
+      state = fresh;
+      link.textContent = "live";
+      link.className = "live";
+      document.getElementById("folder").textContent = fresh.folder;
+      for (const [name, part] of Object.entries(fresh.curves)) if (part) merge(name, part);
+      if (asker === view) await view.update(fresh);
+      if (names.some((name) => fresh.curves[name] && !fresh.curves[name].complete)) pause = 20;
+    } catch (error) {
+      link.textContent = error instanceof TypeError ? "no connection; trying again" : error.message;
+      link.className = "lost";
+      pause = LOST_MS;
+    }
+    asking = false;
+    timer = setTimeout(poll, document.hidden ? 5 * pause : pause);
+  };
+
+  const open = () => {
+    const route = routeOf();
+    if (view && view.close) view.close();
+    curves.clear();
+    view = { list: listView, run: runView, compare: compareView }[route.kind](route);
+    window.scrollTo(0, 0);
+    if (state) view.update(state).catch(() => {});
+    clearTimeout(timer);
+    timer = setTimeout(poll, 0);
+  };
+
+  /* All runs. */
+  const COLUMNS = [
+    ["name", "run", (r) => r.name], ["status", "status", (r) => r.status], ["task", "task", (r) => `${r.env} ${r.algo}`],
+    ["return", "return", (r) => r.return], ["evaluation", "evaluation", (r) => r.evaluation], ["progress", "progress", (r) => BW.fraction(r)],
+    ["steps", "steps", (r) => r.env_steps], ["written", "last written", (r) => r.written],
+  ];
+  let order = { column: "written", down: true }, filter = "";
+
+  const listView = (route) => {
+    document.title = "Batchwright";
+    const rows = new Map();
+    const body = BW.el("tbody");
+    const heads = COLUMNS.map(([key, title]) => {
+      const button = BW.el("button", { type: "button", onclick: () => { order = { column: key, down: order.column === key ? !order.down : !["name", "status", "task"].includes(key) }; arrange(); } }, title);
+      return BW.el("th", { scope: "col", class: key, "data-key": key }, button);
+    });
+    const compare = BW.el("a", { class: "button", href: "#/" }, "compare");
+    const all = BW.el("input", { type: "checkbox", "aria-label": "choose all shown", onchange: () => { for (const [name, row] of rows) if (!row.tr.hidden) { row.box.checked = all.checked; chosen[all.checked ? "add" : "delete"](name); } tell(); } });
+    const search = BW.el("input", { type: "search", placeholder: "filter runs", "aria-label": "filter runs", value: filter, oninput: () => { filter = search.value; arrange(); } });
+    const empty = BW.el("div", { class: "empty-state", hidden: true });
+    const notes = BW.el("p", { class: "muted" });
+    const count = BW.el("span", { class: "muted" });
+    const table = BW.el("table", { class: "runs" }, BW.el("thead", {}, BW.el("tr", {}, BW.el("th", { class: "choose" }, all), ...heads)), body);
+    main.replaceChildren(BW.el("div", { class: "bar" }, BW.el("h1", {}, "Runs"), count, search, compare), empty, BW.el("div", { class: "scroll" }, table), notes);
+
+    const tell = () => {
+      const names = [...rows.keys()].filter((name) => chosen.has(name));
+      compare.href = names.length ? compareLink(names) : "#/";
+      compare.textContent = names.length ? `compare ${names.length}` : "compare";
+      compare.setAttribute("aria-disabled", String(!names.length));
+      compare.title = names.length ? "" : "choose runs first";
+    };
+    const add = (name) => {
+      const box = BW.el("input", { type: "checkbox", "aria-label": `choose ${name}`, onchange: () => { chosen[box.checked ? "add" : "delete"](name); tell(); } });
+      box.checked = chosen.has(name);
+      const cells = Object.fromEntries(COLUMNS.map(([key]) => [key, BW.el("td", { class: key })]));
+      cells.name.append(BW.el("a", { href: runLink(name) }, name));
+      const tr = BW.el("tr", {}, BW.el("td", { class: "choose" }, box), ...COLUMNS.map(([key]) => cells[key]));
+      rows.set(name, { tr, box, cells, shown: "" });
+      return rows.get(name);
+    };
+    const fill = (row, run, now) => {
+      const share = BW.fraction(run), age = BW.ago(run.written === null ? null : now - run.written);
+      const key = JSON.stringify([run, age]);
+      if (row.shown === key) return;
+      row.shown = key;
+      row.run = run;
+      row.cells.status.replaceChildren(BW.chip(run.status), ...(run.advice ? [BW.el("span", { class: "count", title: "advice" }, `${run.advice} advice`)] : []), ...(run.notes.length ? [BW.el("span", { class: "count", title: run.notes.join("\n") }, "note")] : []));
+      row.cells.task.replaceChildren(BW.el("span", { title: run.env }, BW.env(run.env) || "–"), " ", BW.el("small", {}, [run.algo, run.seed === null ? "" : `seed ${run.seed}`].filter(Boolean).join(", ")));
+      row.cells.return.textContent = BW.figure(run.return);
+      row.cells.evaluation.textContent = BW.figure(run.evaluation);
+      row.cells.progress.replaceChildren(share === null ? "–" : BW.bar(share, `${Math.round(100 * share)}%`));
+      row.cells.steps.textContent = run.env_steps === null ? "–" : BW.short(run.env_steps);
+      row.cells.written.textContent = age === "–" || age === "in the future" ? age : `${age} ago`;
+    };
+    const arrange = () => {
+      const valueOf = COLUMNS.find(([key]) => key === order.column)[2], sign = order.down ? -1 : 1;
+      const missing = (v) => v === null || v === undefined || v === "";
+      const sorted = [...rows.values()].sort((a, b) => {
+        const [x, y] = [valueOf(a.run), valueOf(b.run)];
+        if (missing(x) || missing(y)) return missing(x) - missing(y) || (a.run.name < b.run.name ? -1 : 1);
+        return (x < y ? -sign : x > y ? sign : a.run.name < b.run.name ? -1 : 1);
+      });
+      sorted.forEach((row, i) => { if (body.children[i] !== row.tr) body.insertBefore(row.tr, body.children[i] || null); row.tr.hidden = !matches(row.run); });
+      for (const head of heads) { if (head.dataset.key === order.column) head.setAttribute("aria-sort", order.down ? "descending" : "ascending"); else head.removeAttribute("aria-sort"); }
+      const shown = sorted.filter((row) => !row.tr.hidden).length;
+      count.textContent = shown === rows.size ? `${rows.size}` : `${shown} of ${rows.size}`;
+    };
+    const matches = (run) => filter.toLowerCase().split(/\s+/).every((word) => `${run.name} ${run.env} ${run.algo} ${run.status}`.toLowerCase().includes(word));
+    const update = async (fresh) => {
+      const names = new Set(fresh.runs.map((run) => run.name));
+      for (const [name, row] of rows) if (!names.has(name)) { row.tr.remove(); rows.delete(name); chosen.delete(name); }
+      for (const run of fresh.runs) fill(rows.get(run.name) || add(run.name), run, fresh.now);
+      arrange();
+      tell();
+      table.hidden = !rows.size;
+      empty.hidden = !!rows.size;
+      if (!rows.size) empty.replaceChildren(BW.el("p", {}, `There is no run in ${fresh.folder} yet. One appears here as soon as it starts:`), BW.el("pre", {}, "batchwright train CartPole-v1"));
+      notes.textContent = fresh.links ? `${fresh.links} link${fresh.links > 1 ? "s" : ""} in this folder ${fresh.links > 1 ? "are" : "is"} not followed.` : "";
+    };
+    return { route, update };
+  };
+
+  /* One run. */
+  const runView = (route) => {
+    const name = route.names[0], sight = new BW.Sight();
+    const part = (title) => { const node = BW.el("section", { hidden: true }); return { node, fill: (...children) => { node.hidden = !children.length; node.replaceChildren(...(title ? [BW.el("h2", {}, title)] : []), ...children); } }; };
+    const head = BW.el("div", { class: "head" }), tiles = BW.el("div"), notes = BW.el("div"), gone = BW.el("p", { class: "banner", hidden: true, role: "status" });
+    const advice = part("Advice"), evaluations = part("Evaluations"), videos = part("Videos"), plan = part("Plan"), events = part("Events");
+    const picture = BW.el("div", { class: "picture-frame" }), reading = BW.el("p", { class: "muted", hidden: true, role: "status" });
+    const body = BW.el("div");
+    const figures = new BW.Figures(body, sight);
+    const bar = BW.el("div");
+    main.replaceChildren(BW.el("p", { class: "crumbs" }, BW.el("a", { href: "#/" }, "all runs")), head, gone, notes, tiles, picture, advice.node, BW.el("section", {}, BW.el("div", { class: "bar" }, BW.el("h2", {}, "Curves"), bar), reading, body), evaluations.node, videos.node, plan.node, events.node);
+    document.title = `${name} · Batchwright`;
+    let stamp = "", found = null, axes = "", pictured = "";
+    const showCurves = () => {
+      const c = curves.get(name);
+      if (!c) return;
+      const known = Object.keys(c.axes);
+      if (known.length && !known.includes(sight.axis)) sight.axis = known[0];
+      if (axes !== known.join()) { axes = known.join(); bar.replaceChildren(BW.controls(sight, known)); }
+      figures.update([{ key: name, label: name, colour: 0, dash: "", curves: c }], found ? BW.marksOf(found) : []);
+      reading.hidden = c.complete;
+      reading.textContent = `reading the record: ${Math.round(100 * c.read)}%`;
+    };
+    sight.refresh = showCurves;
+    const showDetails = () => {
+      advice.fill(...(found.advice.length ? [BW.advice(found.advice)] : []));
+      if (JSON.stringify(found.picture) !== pictured) { pictured = JSON.stringify(found.picture); if (found.picture) BW.picture(picture, found.picture); else picture.replaceChildren(); }
+      if (found.evaluations.length) {
+        const frame = BW.el("div", { class: "chart wide" });
+        evaluations.fill(BW.el("p", { class: "note" }, "Every return a dot, quartiles a box, the median a line."), frame);
+        BW.distribution(frame, found.evaluations, (e) => { const c = curves.get(name), x = c ? figures.placeOf({ curves: c }, e.iteration) : null; return x === null ? `${e.iteration}` : BW.AXES[sight.axis].show(x); });
+      } else evaluations.fill();
+      videos.fill(...found.videos.map((file) => { const source = `/video?${new URLSearchParams({ run: name, file })}`; return BW.el("figure", { class: "video" }, /\.gif$/i.test(file) ? BW.el("img", { src: source, alt: `video ${file}`, loading: "lazy" }) : BW.el("video", { src: source, controls: true, loop: true }), BW.el("figcaption", {}, file)); }));
+      plan.fill(...(found.warnings.length ? [BW.el("ul", { class: "warnings" }, ...found.warnings.map((w) => BW.el("li", {}, w)))] : []), found.plan.length ? BW.planTable(found.plan) : BW.el("p", { class: "muted" }, "The plan cannot be read."));
+      events.fill(found.events.length ? BW.events(found.events) : BW.el("p", { class: "muted" }, `No event but ${found.checkpoints} checkpoint${found.checkpoints === 1 ? "" : "s"}.`));
+    };
+    const update = async (fresh) => {
+      const run = fresh.runs.find((r) => r.name === name);
+      gone.hidden = !!run;
+      if (!run) {
+        gone.textContent = found ? "This run was removed from the folder. What was read before is still shown." : "There is no run of this name in the folder.";
+        if (found) { head.replaceChildren(BW.el("h1", {}, name), BW.chip("removed")); showCurves(); }
+        return;
+      }
+      head.replaceChildren(BW.el("h1", {}, name), BW.chip(run.status), BW.el("span", { class: "muted" }, BW.subtitle(run)), BW.el("span", { class: "muted" }, run.written === null ? "" : `last written ${BW.ago(fresh.now - run.written)} ago`));
+      notes.replaceChildren(...[BW.notes(run.notes)].filter(Boolean));
+      tiles.replaceChildren(BW.tiles(run, found ? found.evaluations : []));
+      showCurves();
+      const now = JSON.stringify(run.stamp) + run.status;
+      if (now !== stamp) {
+        found = await ask(`/api/run?${new URLSearchParams({ run: name })}`);
+        stamp = now;
+        showDetails();
+        tiles.replaceChildren(BW.tiles(run, found.evaluations));
+        showCurves();
+      }
+    };
+    return { route, update };
+  };
+
+  /* Several runs, one over the other. */
+  const compareView = (route) => {
+    document.title = `${route.names.length} runs · Batchwright`;
+    const sight = new BW.Sight(), off = new Set(), known = new Map();
+    const body = BW.el("div"), bar = BW.el("div"), reading = BW.el("p", { class: "muted", hidden: true, role: "status" }), differs = BW.el("section", { hidden: true });
+    const figures = new BW.Figures(body, sight);
+    const cells = new Map();
+    const rows = route.names.map((name, i) => {
+      const box = BW.el("input", { type: "checkbox", "aria-label": `show ${name}`, onchange: () => { if (!off.delete(name)) off.add(name); show(); } });
+      box.checked = true;
+      const swatch = BW.svg("svg", { class: "swatch", viewBox: "0 0 16 8", "aria-hidden": "true" });
+      swatch.append(BW.svg("line", { x1: 0, x2: 16, y1: 4, y2: 4, class: `line c${i % BW.COLOURS}`, "stroke-dasharray": BW.DASHES[Math.floor(i / BW.COLOURS) % BW.DASHES.length] }));
+      const own = { status: BW.el("td"), task: BW.el("td", { class: "task" }), return: BW.el("td", { class: "value" }), evaluation: BW.el("td", { class: "value" }), steps: BW.el("td", { class: "value" }) };
+      cells.set(name, own);
+      return BW.el("tr", {}, BW.el("td", { class: "choose" }, box), BW.el("td", { class: "name" }, swatch, BW.el("a", { href: runLink(name) }, name)), ...Object.values(own));
+    });
+    const head = BW.el("tr", {}, BW.el("th"), ...["run", "status", "task", "return", "evaluation", "steps"].map((t, i) => BW.el("th", { scope: "col", class: i > 2 ? "value" : "" }, t)));
+    main.replaceChildren(BW.el("p", { class: "crumbs" }, BW.el("a", { href: "#/" }, "all runs")), BW.el("div", { class: "head" }, BW.el("h1", {}, `${route.names.length} runs`)),
+      BW.el("div", { class: "scroll" }, BW.el("table", { class: "runs compared" }, BW.el("thead", {}, head), BW.el("tbody", {}, ...rows))), differs,
+      BW.el("section", {}, BW.el("div", { class: "bar" }, BW.el("h2", {}, "Curves"), bar), reading, body));
+    let axes = "";
+    const show = () => {
+      const there = route.names.map((name, i) => ({ key: name, label: name, colour: i, dash: BW.DASHES[Math.floor(i / BW.COLOURS) % BW.DASHES.length], curves: curves.get(name) })).filter((run) => run.curves);
+      const shared = ["env_steps", "iteration", "training_seconds"].filter((axis) => there.some((run) => run.curves.axes[axis]));
+      if (shared.length && !shared.includes(sight.axis)) sight.axis = shared[0];
+      if (axes !== shared.join()) { axes = shared.join(); bar.replaceChildren(BW.controls(sight, shared)); }
+      const drawn = there.filter((run) => !off.has(run.key) && (run.curves.axes[sight.axis] || []).length);
+      /* One run left over keeps the figures of several, so that nothing jumps. */
+      figures.update(drawn.length === 1 ? [...drawn, { ...drawn[0], curves: { axes: {}, mean: {}, low: {}, high: {}, figures: [] } }] : drawn);
+      const open = there.filter((run) => !run.curves.complete);
+      reading.hidden = !open.length;
+      reading.textContent = `reading ${open.length} of ${there.length} records`;
+    };
+    sight.refresh = show;
+    const showDiffering = async () => {
+      const fresh = route.names.slice(0, 20).filter((name) => cells.has(name) && !known.has(name));
+      for (const name of fresh) { known.set(name, null); try { known.set(name, await ask(`/api/run?${new URLSearchParams({ run: name })}`)); } catch { /* it is gone: its row says so */ } }
+      if (!fresh.length) return;
+      const plans = [...known].filter(([, d]) => d && d.plan.length).map(([name, d]) => [name, new Map(d.plan.map((row) => [row[0], row[1]]))]);
+      const names = [...new Set(plans.flatMap(([, plan]) => [...plan.keys()]))].filter((key) => new Set(plans.map(([, plan]) => plan.get(key))).size > 1);
+      differs.hidden = !names.length;
+      differs.replaceChildren(BW.el("details", {}, BW.el("summary", {}, BW.el("h2", {}, `Plans differ in ${names.length} number${names.length === 1 ? "" : "s"}`)), BW.el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "differing numbers" }, BW.el("table", { class: "plan" },
+        BW.el("thead", {}, BW.el("tr", {}, BW.el("th", { scope: "col" }, "quantity"), ...plans.map(([name]) => BW.el("th", { scope: "col", class: "value" }, name)))),
+        BW.el("tbody", {}, ...names.map((key) => BW.el("tr", {}, BW.el("td", { class: "name" }, key), ...plans.map(([, plan]) => BW.el("td", { class: "value" }, plan.get(key) || "–")))))))));
+    };
+    const update = async (fresh) => {
+      for (const name of route.names) {
+        const run = fresh.runs.find((r) => r.name === name), own = cells.get(name);
+        if (!run) { own.status.replaceChildren(BW.chip("removed")); continue; }
+        own.status.replaceChildren(BW.chip(run.status));
+        own.task.textContent = BW.subtitle(run);
+        own.return.textContent = BW.figure(run.return);
+        own.evaluation.textContent = BW.figure(run.evaluation);
+        own.steps.textContent = run.env_steps === null ? "–" : BW.short(run.env_steps);
+      }
+      show();
+      await showDiffering();
+    };
+    return { route, update };
+  };
+
+  window.addEventListener("hashchange", () => { if (location.hash === "#main") return; open(); });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
+  open();
+})();

@@ -1,0 +1,155 @@
+"""Metrics as columns, and columns as few points: buckets of rows with their lowest, mean and highest value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+MOST_NAMES = 1000
+"""Metrics of one run that are kept; more are a fault of the record."""
+LARGEST_ITERATION = 2**53
+AXES = ("env_steps", "iteration", "training_seconds")
+_PARTS_OF_SECONDS = ("collect_seconds", "update_seconds", "wait_seconds", "evaluation_seconds")
+_NUMBERS = {int, float, bool, type(None)}
+
+
+class Columns:
+    """The records of one run by metric; rows are iterations, ever higher. What was not logged is NaN."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.repeated = 0
+        """Records whose iteration was there before: of a second writer."""
+        self.without_iteration = 0
+        self.left_out: set[str] = set()
+        """Names beyond the most that are kept."""
+        self._values: dict[str, np.ndarray] = {}
+        self._last = -1
+
+    def names(self) -> list[str]:
+        """The metrics that have numbers, in the order in which they came up."""
+        return [name for name in self._values if name not in AXES]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """All values of a metric [rows]."""
+        return self._values[name][: self.rows]
+
+    def extend(self, records: Sequence[dict[str, Any]]) -> None:
+        """Takes in further records."""
+        fresh = self._ever_higher(records)
+        if not fresh:
+            return
+        start, end = self.rows, self.rows + len(fresh)
+        for name in dict.fromkeys(name for record in fresh for name in record):
+            found = _to_numbers([record.get(name) for record in fresh])
+            if found is None:
+                continue
+            if name not in self._values and len(self._values) >= MOST_NAMES:
+                self.left_out.add(name)
+                continue
+            self._room(name, end)[start:end] = found
+        self.rows = end
+        for column in self._values:  # those that these records lack
+            self._room(column, end)
+
+    def axes(self) -> dict[str, np.ndarray]:
+        """What curves can be drawn over: steps where they never go back, iterations, seconds of training."""
+        found: dict[str, np.ndarray] = {}
+        if "env_steps" in self._values:
+            steps = self["env_steps"]
+            if not np.isnan(steps).any() and (np.diff(steps) >= 0).all():
+                found["env_steps"] = steps
+        if "iteration" in self._values:
+            found["iteration"] = self["iteration"]
+        parts = [np.nan_to_num(self[name]) for name in _PARTS_OF_SECONDS if name in self._values]
+        if parts:
+            found["training_seconds"] = np.cumsum(np.maximum(np.sum(parts, axis=0), 0))
+        return found
+
+    def _ever_higher(self, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        fresh = []
+        for record in records:
+            iteration = record.get("iteration")
+            if type(iteration) is not int or not 0 <= iteration < LARGEST_ITERATION:
+                self.without_iteration += 1
+            elif iteration <= self._last:
+                self.repeated += 1
+            else:
+                self._last = iteration
+                fresh.append(record)
+        return fresh
+
+    def _room(self, name: str, rows: int) -> np.ndarray:
+        """The column with room for so many rows; new room is NaN."""
+        column = self._values.get(name)
+        have = 0 if column is None else len(column)
+        if have < rows:
+            grown = np.full(max(rows, 2 * have, 256), np.nan)
+            if column is not None:
+                grown[:have] = column
+            self._values[name] = column = grown
+        assert column is not None
+        return column
+
+
+def rows_per_bucket(rows: int, most_points: int) -> int:
+    """The power of two at which so many rows make at most so many buckets: buckets stay where they are as rows come."""
+    size = 1
+    while -(-rows // size) > max(1, most_points):
+        size *= 2
+    return size
+
+
+def buckets(values: np.ndarray, size: int) -> dict[str, np.ndarray]:
+    """Lowest, mean and highest of every `size` rows [buckets], non-finite ones left out; NaN where none is."""
+    values = np.where(np.isfinite(values), values, np.nan)
+    if size == 1 or not len(values):
+        return {"mean": values}
+    starts = np.arange(0, len(values), size)
+    there = ~np.isnan(values)
+    counts = np.add.reduceat(there, starts, dtype=np.int64)
+    sums = np.add.reduceat(np.where(there, values, 0.0), starts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    return {"mean": mean, "low": np.fmin.reduceat(values, starts), "high": np.fmax.reduceat(values, starts)}
+
+
+def last_of_buckets(values: np.ndarray, size: int) -> np.ndarray:
+    """The last value of every `size` rows [buckets]: where a bucket stands on an axis."""
+    ends = np.minimum(np.arange(size, len(values) + size, size), len(values)) - 1
+    found: np.ndarray = values[ends]
+    return found
+
+
+def rounded(values: Iterable[float], digits: int = 6) -> list[float | None]:
+    """Values as JSON has them, in few digits; None for what is not finite."""
+    spec = f".{digits}g"
+    return [float(format(value, spec)) if -math.inf < value < math.inf else None for value in map(float, values)]
+
+
+def _to_numbers(values: list[Any]) -> np.ndarray | None:
+    """A column of floats; None where it has no number at all, such as a digest."""
+    kinds = set(map(type, values))
+    if not kinds <= _NUMBERS:
+        values = [value if type(value) in _NUMBERS else None for value in values]
+        if all(value is None for value in values):
+            return None
+    elif kinds == {type(None)}:
+        return np.full(len(values), np.nan)
+    try:
+        return np.array(values, dtype=np.float64)
+    except OverflowError:  # a whole number beyond all floats
+        return np.array([_or_nan(value) for value in values])
+
+
+def _or_nan(value: Any) -> float:
+    try:
+        return float(value)
+    except (OverflowError, TypeError):
+        return float("nan")

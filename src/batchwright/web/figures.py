@@ -1,0 +1,148 @@
+"""Which metrics are drawn together, under which title; a metric that nobody foresaw gets a figure of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+LEARNING, STABILITY, OPTIMISER, COMPONENTS, REPLAY, SPEED, OTHER = (
+    "Learning",
+    "Stability",
+    "Optimiser",
+    "Reward components",
+    "Replay",
+    "Speed",
+    "Other metrics",
+)
+SECTIONS = (LEARNING, COMPONENTS, STABILITY, OPTIMISER, REPLAY, SPEED, OTHER)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One metric of a figure; `low` and `high` name the metrics of its band, `spread` one that lies around it."""
+
+    metric: str
+    label: str
+    low: str = ""
+    high: str = ""
+    spread: str = ""
+    marks: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure; `note` says what is drawn, `log` starts it on a logarithmic scale, `stack` as shares of a whole."""
+
+    title: str
+    section: str
+    lines: tuple[Line, ...]
+    unit: str = ""
+    note: str = ""
+    log: bool = False
+    stack: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        lines = [{name: value for name, value in vars(line).items() if value} for line in self.lines]
+        head = {name: value for name, value in vars(self).items() if value and name != "lines"}
+        return {**head, "lines": lines}
+
+
+def _one(metric: str, title: str, section: str, unit: str = "", note: str = "", log: bool = False) -> Figure:
+    return Figure(title, section, (Line(metric, title),), unit, note, log)
+
+
+KNOWN: tuple[Figure, ...] = (
+    Figure(
+        "Return",
+        LEARNING,
+        (
+            Line("episode_return", "training", spread="episode_return_std"),
+            Line("eval_mean", "evaluation", low="eval_low", high="eval_high", marks=True),
+        ),
+        "reward",
+        "mean of the episodes that ended in an iteration, band: one standard deviation; evaluation: mean, quartiles",
+    ),
+    _one("success_rate", "Success rate", LEARNING, "share"),
+    _one("episode_length", "Episode length", LEARNING, "transitions"),
+    _one("explained_variance", "Explained variance", LEARNING, "share", "of the returns by the values; 1 is perfect"),
+    _one("policy_loss", "Policy loss", LEARNING),
+    _one("value_loss", "Value loss", LEARNING, log=True),
+    _one("clip_fraction", "Clip fraction", STABILITY, "share", "rows whose ratio left the clip range"),
+    _one("gradient_norm", "Gradient norm", STABILITY, "", "before the clip", log=True),
+    _one("gradient_noise_scale", "Gradient noise scale", STABILITY, "transitions", "noise over signal", log=True),
+    _one("learning_rate", "Learning rate", OPTIMISER),
+    _one("updates", "Updates per iteration", OPTIMISER, "updates", "fewer than planned after a KL stop"),
+    _one("critic_loss", "Critic loss", REPLAY, log=True),
+    _one("actor_loss", "Actor loss", REPLAY),
+    _one("q_mean", "Q value", REPLAY, "reward", "mean over the drawn transitions"),
+    _one("temperature", "Temperature", REPLAY, "", "weight of the entropy", log=True),
+    _one("reward_model_loss", "Reward model loss", REPLAY, log=True),
+    _one("steps_per_second", "Steps per second", SPEED, "steps/s", "of collecting and updating together"),
+    Figure(
+        "Where the time goes",
+        SPEED,
+        (
+            Line("collect_seconds", "collect"),
+            Line("update_seconds", "update"),
+            Line("wait_seconds", "wait"),
+        ),
+        "share",
+        "of each iteration",
+        stack=True,
+    ),
+)
+_BY_HEAD = {
+    "entropy": ("Entropy", "of the policy, summed over its heads"),
+    "kl": ("KL", "between the policy that collected and the one before each update"),
+}
+_COMPONENT_PARTS = {
+    "return": ("Return by component", "reward"),
+    "weight": ("Weight by component", "share"),
+    "scale": ("Scale by component", ""),
+    "advantage": ("Advantage by component", ""),
+}
+_COUNTERS = ("transitions", "episodes_total", "updates_total", "iteration", "env_steps", "evaluation_seconds")
+_IN_BANDS = ("episode_return_min", "episode_return_max", "eval_median", "eval_iqm", "eval_length_mean")
+
+
+def figures_of(names: Iterable[str]) -> list[Figure]:
+    """The figures for a set of metrics, by section; each metric is in one of them, counters in none."""
+    there = [name for name in names if name not in _COUNTERS]
+    known = [kept for figure in KNOWN if (kept := _with_lines_of(figure, set(there))) is not None]
+    found = _by_head(there) + known + _components(there)
+    drawn = {name for figure in found for line in figure.lines for name in _names_of(line)}
+    others = [name for name in there if name not in drawn and name not in _IN_BANDS]
+    found += [Figure(name, OTHER, (Line(name, name),)) for name in others]
+    return sorted(found, key=lambda figure: SECTIONS.index(figure.section))
+
+
+def _with_lines_of(figure: Figure, there: set[str]) -> Figure | None:
+    lines = tuple(line for line in figure.lines if line.metric in there)
+    return Figure(**{**vars(figure), "lines": lines}) if lines else None
+
+
+def _by_head(there: list[str]) -> list[Figure]:
+    figures = []
+    for metric, (title, note) in _BY_HEAD.items():
+        heads = [name for name in there if name.startswith(f"{metric}/")]
+        lines = [Line(metric, "all heads" if heads else title)] if metric in there else []
+        lines += [Line(name, name.split("/", 1)[1]) for name in heads]
+        if lines:
+            figures.append(Figure(title, STABILITY, tuple(lines), "nats", note))
+    return figures
+
+
+def _components(there: list[str]) -> list[Figure]:
+    figures = []
+    for part, (title, unit) in _COMPONENT_PARTS.items():
+        found = [name for name in there if name.startswith("component/") and name.endswith(f"/{part}")]
+        lines = tuple(Line(name, name.removeprefix("component/").removesuffix(f"/{part}")) for name in found)
+        if lines:
+            figures.append(Figure(title, COMPONENTS, lines, unit))
+    shares = tuple(Line(name, name.split("/", 1)[1]) for name in there if name.startswith("share/"))
+    return figures + ([Figure("Share by component", COMPONENTS, shares, "share", stack=True)] if shares else [])
+
+
+def _names_of(line: Line) -> list[str]:
+    return [name for name in (line.metric, line.low, line.high, line.spread) if name]

@@ -1,0 +1,150 @@
+"""Runs that differ in nothing but the seed, taken together: the median with a band, and the IQM with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from batchwright.planning.explain import show_value
+from batchwright.watch.lines import RETURN
+from batchwright.watch.statistics import bootstrap_interval, interquartile_mean
+from batchwright.web.columns import buckets, last_of_buckets, rounded, rows_per_bucket
+from batchwright.web.figures import figures_of
+from batchwright.web.record import RunRecord
+
+GRID_POINTS = 256
+RUNS_FOR_QUARTILES = 4
+"""Fewer runs have no quartiles worth the name: their band is lowest to highest."""
+LAST_SHARE = 0.1
+_DIFFERS_BY_SEED = ("seed",)
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one setting; `label` is what sets it apart from the other groups."""
+
+    label: str
+    runs: tuple[RunRecord, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"label": self.label, **scores(self.runs), "curves": median_curves(self.runs)}
+
+
+def group_runs(records: Sequence[RunRecord]) -> list[Group]:
+    """Groups in the order of their first runs."""
+    by_setting: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
+    for record in records:
+        by_setting.setdefault(_setting(record), []).append(record)
+    settings = [dict(setting) for setting in by_setting]
+    names = list(dict.fromkeys(name for setting in settings for name in setting))
+    differing = [name for name in names if len({setting.get(name) for setting in settings}) > 1]
+    return [
+        Group(_label(setting, differing, number), tuple(runs))
+        for number, (setting, runs) in enumerate(zip(settings, by_setting.values(), strict=True))
+    ]
+
+
+def scores(runs: Sequence[RunRecord]) -> dict[str, Any]:
+    """One score per run (mean of its last evaluation, else of the last tenth of training), their median and IQM.
+
+    The interval resamples runs: it says how far the IQM would move with other seeds (Agarwal et al., 2021).
+    """
+    found = [(run.name, *_score(run)) for run in runs]
+    values = np.array([score for _, score, _ in found if score is not None], dtype=np.float64)
+    return {
+        "scores": [{"run": name, "score": score, "of": source} for name, score, source in found],
+        "median": float(np.median(values)) if len(values) else None,
+        "iqm": float(interquartile_mean(values)) if len(values) else None,
+        "iqm_interval": bootstrap_interval([values], interquartile_mean),
+    }
+
+
+def median_curves(runs: Sequence[RunRecord]) -> dict[str, Any]:
+    """Per metric the median over runs with its band, in the form that `describe.curves` has."""
+    axis = "env_steps" if all("env_steps" in run.columns.axes() for run in runs if run.columns.rows) else "iteration"
+    filled = [run for run in runs if run.columns.rows and axis in run.columns.axes()]
+    names = list(dict.fromkeys(name for run in filled for name in run.columns.names()))
+    first = min((run.columns.axes()[axis][0] for run in filled), default=0.0)
+    last = max((run.columns.axes()[axis][-1] for run in filled), default=0.0)
+    grid = np.linspace(first, last, GRID_POINTS if last > first else 1)
+    answer: dict[str, Any] = {
+        "axes": {axis: rounded(grid, 8)} if filled else {},
+        "band": "quartiles" if len(filled) >= RUNS_FOR_QUARTILES else "lowest to highest" if len(filled) > 1 else "",
+        "mean": {},
+        "low": {},
+        "high": {},
+    }
+    for name in names:
+        values_RX = np.stack([_on_grid(run, axis, name, grid) for run in filled])
+        middle, low, high = _middle(values_RX)
+        answer["mean"][name] = rounded(middle, 5)
+        if len(filled) > 1:
+            answer["low"][name], answer["high"][name] = rounded(low, 5), rounded(high, 5)
+    answer["figures"] = [figure.to_json() for figure in figures_of(names)]
+    return answer
+
+
+def _setting(record: RunRecord) -> tuple[tuple[str, str], ...]:
+    quantities = record.plan.get("quantities")
+    values = quantities if isinstance(quantities, dict) else {}
+    shown = {name: q.get("value") for name, q in values.items() if isinstance(q, dict) and name not in _DIFFERS_BY_SEED}
+    head = {"env": record.config.get("env"), "algo": record.plan.get("algo")}
+    return tuple((name, value if isinstance(value, str) else _show(value)) for name, value in (head | shown).items())
+
+
+def _show(value: Any) -> str:
+    return show_value(value) if isinstance(value, int | float | bool | None) else str(value)
+
+
+def _label(setting: dict[str, str], differing: list[str], number: int) -> str:
+    """The values of this group in which groups differ; env and algorithm without their names."""
+    plain = [setting[name] for name in ("env", "algo") if name in differing and setting.get(name)]
+    others = [name for name in differing if name not in ("env", "algo") and name in setting]
+    # Where the algorithm differs, its defaults do too: the algorithm says it.
+    named = [] if plain else [f"{name} {setting[name]}" for name in others[:_MOST_NAMED]]
+    alone = " ".join(setting[name] for name in ("env", "algo") if setting.get(name))
+    return ", ".join(plain + named) or alone or f"setting {number + 1}"
+
+
+def _score(run: RunRecord) -> tuple[float | None, str]:
+    for event in reversed(run.events):
+        returns = event.get("returns")
+        if event.get("kind") == "evaluation" and isinstance(returns, list):
+            values = [value for value in returns if type(value) in (int, float) and abs(value) < 1e300]
+            if values:
+                return float(np.mean(values)), "last evaluation"
+    if RETURN in run.columns:
+        found = run.columns[RETURN]
+        found = found[np.isfinite(found)]
+        if len(found):
+            return float(found[-max(1, int(len(found) * LAST_SHARE)) :].mean()), "last tenth of training"
+    return None, ""
+
+
+def _on_grid(run: RunRecord, axis: str, name: str, grid: np.ndarray) -> np.ndarray:
+    """A metric of one run at the grid's places [X]; NaN where the run did not reach."""
+    if name not in run.columns:
+        return np.full(len(grid), np.nan)
+    size = rows_per_bucket(run.columns.rows, GRID_POINTS)
+    places = last_of_buckets(run.columns.axes()[axis], size)
+    values = buckets(run.columns[name], size)["mean"]
+    there = np.isfinite(values)
+    if not there.any():
+        return np.full(len(grid), np.nan)
+    found: np.ndarray = np.interp(grid, places[there], values[there], left=np.nan, right=np.nan)
+    return found
+
+
+def _middle(values_RX: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Median, lower and upper edge of the band over runs [X], where at least half of the runs are."""
+    runs = len(values_RX)
+    enough = np.isfinite(values_RX).sum(axis=0) * 2 >= runs
+    edges = (25, 75) if runs >= RUNS_FOR_QUARTILES else (0, 100)
+    found = np.full((3, values_RX.shape[1]), np.nan)
+    if enough.any():
+        found[:, enough] = np.nanpercentile(values_RX[:, enough], (50, *edges), axis=0)
+    return found[0], found[1], found[2]

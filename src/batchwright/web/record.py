@@ -1,0 +1,233 @@
+"""One run as it can be seen from outside: its plan, its metrics, its events, and what is wrong with any of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from typing import Any
+
+import yaml
+
+from batchwright.core.run_dir import RunDir
+from batchwright.planning.quantity import counted
+from batchwright.watch.lines import RETURN
+from batchwright.watch.statistics import MovingStatistics
+from batchwright.web.columns import Columns
+from batchwright.web.folder import Folder
+from batchwright.web.status import status_of
+from batchwright.web.tail import Tail, parse
+
+_GLANCE_BYTES = 1 << 16
+_FILE_BYTES = 1 << 22
+_MOST_EVENTS = 5000
+CLOCK_SLACK_SECONDS = 5.0
+VIDEO_TYPES = {".gif": "image/gif", ".mp4": "video/mp4", ".webm": "video/webm"}
+
+
+class RunRecord:
+    """Follows one run; safe to ask from several threads. Nothing in a run directory makes it raise."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self.folder, self.name = folder, name
+        self.lock = threading.RLock()
+        self.plan: dict[str, Any] = {}
+        self.config: dict[str, Any] = {}
+        self.events: list[dict[str, Any]] = []
+        self.columns = Columns()
+        self.metrics = Tail(folder, f"{name}/metrics.jsonl")
+        self._events = Tail(folder, f"{name}/events.jsonl")
+        self._stamps: dict[str, tuple[int, ...]] = {}
+        self._troubles: dict[str, str] = {}
+        self._event_generation, self._metric_generation = self._events.generation, self.metrics.generation
+        self._clock_jump = 0.0
+        self._written = 0.0
+        self._last_records: list[dict[str, Any]] = []
+
+    def look(self) -> None:
+        """Brings plan, config, events and the last metrics up to date; cheap where nothing changed."""
+        with self.lock:
+            self._written = 0.0
+            if self._changed("plan.json"):
+                self.plan = self._load("plan.json", json.loads)
+            if self._changed("config.yaml"):
+                self.config = self._load("config.yaml", yaml.safe_load)
+            self._follow_events()
+            if self._changed("metrics.jsonl"):
+                self._last_records = self._read_end()
+
+    def read_metrics(self, budget_seconds: float = float("inf")) -> None:
+        """Brings the columns up to date, as far as the time goes."""
+        with self.lock:
+            fresh = self.metrics.read(budget_seconds)
+            if self.metrics.generation != self._metric_generation:
+                self._metric_generation = self.metrics.generation
+                self.columns = Columns()
+            self.columns.extend(fresh)
+
+    def summary(self) -> dict[str, Any]:
+        """The run's row in the list of runs."""
+        with self.lock:
+            last = self._last_records[-1] if self._last_records else {}
+            moving = MovingStatistics()
+            for record in self._last_records:
+                moving.add(_number(record.get(RETURN)))
+            evaluations = [event for event in self.events if event.get("kind") == "evaluation"]
+            return {
+                "name": self.name,
+                "status": self.status(),
+                "env": _text(self.config.get("env")),
+                "algo": _text(self.plan.get("algo") or self.config.get("algo")),
+                "seed": self.planned("seed"),
+                "iteration": self.iterations_done(),
+                "iterations": self.planned("iterations"),
+                "env_steps": _number(last.get("env_steps")),
+                "total_steps": self.planned("actual_steps") or self.planned("total_steps"),
+                "return": moving.moving,
+                "evaluation": _number(_mean(evaluations[-1].get("returns"))) if evaluations else None,
+                "steps_per_second": _number(last.get("steps_per_second")),
+                "advice": sum(event.get("kind") == "advice" for event in self.events),
+                "events": len(self.events),
+                "written": self._written or None,
+                "stamp": [self._event_generation, len(self.events), *self._stamps.get("plan.json", ())],
+                "notes": self.notes(),
+            }
+
+    def status(self) -> str:
+        """One of the words of `web.status`."""
+        locked = RunDir(self.folder.path / self.name).is_locked()
+        silent = time.time() - self._written if self._written else None
+        return status_of(locked, silent, self.iterations_done(), self.planned("iterations"), self.events)
+
+    def iterations_done(self) -> int:
+        """Iterations in the record."""
+        found = [r["iteration"] for r in self._last_records if type(r.get("iteration")) is int]
+        return max(found) + 1 if found else 0
+
+    def planned(self, name: str) -> Any:
+        """A number of the plan; None where it is not there or no number."""
+        quantities = self.plan.get("quantities")
+        quantity = quantities.get(name) if isinstance(quantities, dict) else None
+        return _number(quantity.get("value")) if isinstance(quantity, dict) else None
+
+    def videos(self) -> list[str]:
+        """Moving pictures of the run, by their names inside it."""
+        places = ["", *(entry.name for entry in self.folder.entries(self.name) if entry.is_dir(follow_symlinks=False))]
+        return [
+            f"{place}/{entry.name}".lstrip("/")
+            for place in places
+            for entry in self.folder.entries(f"{self.name}/{place}".rstrip("/"))
+            if os.path.splitext(entry.name)[1].lower() in VIDEO_TYPES and entry.is_file(follow_symlinks=False)  # noqa: PTH122
+        ]
+
+    def notes(self) -> list[str]:
+        """What is wrong with the record, in sentences; empty for most runs."""
+        with self.lock:
+            notes = [f"{file}: {trouble}." for file, trouble in self._troubles.items()]
+            if self._written - time.time() > CLOCK_SLACK_SECONDS:
+                notes.append("files are dated in the future: ages are not known.")
+            for file, tail in (("metrics.jsonl", self.metrics), ("events.jsonl", self._events)):
+                if tail.unreadable:
+                    notes.append(f"{file}: {counted(tail.unreadable, 'line')} cannot be read and are passed over.")
+            if self.metrics.is_torn:
+                notes.append("metrics.jsonl: the last line is not whole; it is shown when it is.")
+            if self.columns.without_iteration:
+                notes.append(
+                    f"metrics.jsonl: {counted(self.columns.without_iteration, 'line')} without iteration are left out."
+                )
+            if self.columns.repeated:
+                notes.append(
+                    f"metrics.jsonl: {counted(self.columns.repeated, 'line')} repeat an earlier iteration "
+                    "(two writers?); the first of each is shown."
+                )
+            if self.columns.rows and "env_steps" not in self.columns.axes():
+                notes.append("metrics.jsonl: env_steps are missing or go back; curves are drawn over iterations.")
+            if self.columns.left_out:
+                notes.append(f"metrics.jsonl: {counted(len(self.columns.left_out), 'metric')} too many are left out.")
+            if self._clock_jump:
+                notes.append(f"the clock went back by {self._clock_jump:,.0f} s during the run: times may be wrong.")
+            return notes
+
+    def _follow_events(self) -> None:
+        fresh = [event for event in self._events.read() if isinstance(event.get("kind"), str)]
+        if self._events.generation != self._event_generation:
+            self._event_generation = self._events.generation
+            self.events, self._clock_jump = [], 0.0
+        for event in fresh:
+            before = self.events[-1].get("unix_seconds") if self.events else None
+            now = event.get("unix_seconds")
+            if isinstance(before, int | float) and isinstance(now, int | float):
+                self._clock_jump = max(self._clock_jump, before - now if before - now > CLOCK_SLACK_SECONDS else 0.0)
+            self.events.append(event)
+        del self.events[:-_MOST_EVENTS]
+        self._changed("events.jsonl")
+
+    def _changed(self, file: str) -> bool:
+        """Whether a file is another than at the last look; also keeps the time of the last writing."""
+        try:
+            handle = self.folder.open_file(f"{self.name}/{file}")
+        except OSError as error:
+            if file != "events.jsonl" and not (file == "metrics.jsonl" and isinstance(error, FileNotFoundError)):
+                is_missing = isinstance(error, FileNotFoundError)
+                self._troubles[file] = "is missing" if is_missing else f"cannot be read ({error.strerror})"
+            was = self._stamps.pop(file, None)
+            return was is not None
+        try:
+            now = os.fstat(handle)
+        finally:
+            os.close(handle)
+        if file not in self._stamps:
+            self._troubles.pop(file, None)
+        self._written = max(self._written, now.st_mtime)
+        stamp = (now.st_ino, now.st_size, now.st_mtime_ns)
+        changed = self._stamps.get(file) != stamp
+        self._stamps[file] = stamp
+        return changed
+
+    def _load(self, file: str, read: Any) -> dict[str, Any]:
+        try:
+            value = read(self.folder.read_file(f"{self.name}/{file}", _FILE_BYTES).decode())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, RecursionError, yaml.YAMLError):
+            self._troubles[file] = "is damaged"
+            return {}
+        if not isinstance(value, dict):
+            self._troubles[file] = "is damaged"
+            return {}
+        self._troubles.pop(file, None)
+        return value
+
+    def _read_end(self) -> list[dict[str, Any]]:
+        """The last records, without reading what comes before them."""
+        try:
+            handle = self.folder.open_file(f"{self.name}/metrics.jsonl")
+        except OSError:
+            return []
+        try:
+            start = max(0, os.fstat(handle).st_size - _GLANCE_BYTES)
+            lines = os.pread(handle, _GLANCE_BYTES, start).split(b"\n")
+        except OSError:
+            return []
+        finally:
+            os.close(handle)
+        return [value for line in lines[1 if start else 0 :] if line and (value := parse(line)) is not None]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> float | None:
+    """A finite number; None for anything else."""
+    if type(value) is not int and type(value) is not float:
+        return None
+    return value if abs(value) < 1e300 else None
+
+
+def _mean(values: Any) -> float | None:
+    if not isinstance(values, list):
+        return None
+    numbers = [value for value in values if _number(value) is not None]
+    return sum(numbers) / len(numbers) if numbers else None

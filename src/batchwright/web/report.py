@@ -1,0 +1,143 @@
+"""The report of one run or of several: one file that opens without a connection."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from batchwright.core.errors import UserError
+from batchwright.core.files import write_atomically
+from batchwright.core.run_dir import RunDir
+from batchwright.web.assets import asset
+from batchwright.web.describe import curves, details, plan_rows
+from batchwright.web.folder import Folder
+from batchwright.web.groups import Group, group_runs
+from batchwright.web.record import VIDEO_TYPES, RunRecord
+
+POINTS = 256
+MOST_VIDEO_BYTES = 8_000_000
+"""Of all videos of a report together; what is beyond is left out and said."""
+SCRIPTS = ("charts.js", "shapes.js", "view.js", "report.js")
+
+
+def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> Path:
+    """Writes the report of runs to `out`, for one run to its own `report.html` where none is named; returns where.
+
+    Several runs that differ in nothing but the seed are drawn as their median with a band.
+    """
+    if not runs:
+        raise UserError("a report needs a run.", ["batchwright report RUN"])
+    records = [read_run(run) for run in runs]
+    if out is None and len(records) > 1:
+        raise UserError(f"{len(records)} runs need a name for their report.", ["-o report.html"])
+    target = RunDir(Path(runs[0]).expanduser()).report_path if out is None else Path(out).expanduser()
+    if target.is_dir():
+        raise UserError(f"{target} is a directory.", [f"-o {target / 'report.html'}"])
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, report_html(records).encode())
+    except OSError as error:
+        raise UserError(f"{target} cannot be written: {error.strerror}.", ["-o FILE in another folder"]) from error
+    return target
+
+
+def read_run(path: str | Path) -> RunRecord:
+    """The whole record of a run; a path that has nothing of one is refused."""
+    given = Path(path).expanduser()
+    real = given.resolve()
+    folder = Folder(real.parent)
+    if not real.name or not folder.holds_run(real.name):
+        RunDir.open(given)  # says what is wrong and names the nearest runs
+        raise UserError(f"{given} is not a run directory.", ["batchwright report RUN"])
+    record = RunRecord(folder, real.name)
+    record.look()
+    record.read_metrics()
+    return record
+
+
+def report_html(records: Sequence[RunRecord]) -> str:
+    """The whole page. Its policy names the one script and the one style in it by their hashes: nothing else runs."""
+    data = _data(records)
+    style, script = asset("style.css"), "\n".join(asset(name) for name in SCRIPTS)
+    # In JSON `<` is only ever inside strings, where its code means the same: no name can end the script element.
+    embedded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    parts = {
+        "SCRIPT_HASH": _hash(script),
+        "STYLE_HASH": _hash(style),
+        "TITLE": html.escape(data["title"]),
+        "STYLE": style,
+        "SCRIPT": script,
+        "DATA": embedded,
+    }
+    pieces = asset("report.html").split("%")
+    return "".join(parts.get(piece, piece) if i % 2 else piece for i, piece in enumerate(pieces))
+
+
+def _data(records: Sequence[RunRecord]) -> dict[str, Any]:
+    several = len(records) > 1
+    groups = group_runs(records) if several else []
+    runs = [_run(record, with_curves=not several) for record in records]
+    drawn = [group.to_json() for group in groups]
+    sources = {score["of"] for group in drawn for score in group["scores"] if score["of"]}
+    return {
+        "title": _title(records, groups) if several else f"{records[0].name}: report",
+        "version": version("batchwright"),
+        "written": f"{datetime.now():%Y-%m-%d %H:%M}",
+        "runs": runs,
+        "groups": drawn,
+        "score": " or ".join(sorted(f"the mean of its {source}" for source in sources)) or "none was logged",
+        "differing": _differing(groups),
+    }
+
+
+def _run(record: RunRecord, with_curves: bool) -> dict[str, Any]:
+    found = details(record)
+    found["embedded"] = []
+    if with_curves:
+        found["curves"] = curves(record, POINTS)
+        found["embedded"], left_out = _embedded(record, found["videos"])
+        if left_out:
+            found["summary"]["notes"].append(f"too large for the report, left out: {', '.join(left_out)}.")
+    return found
+
+
+def _embedded(record: RunRecord, files: list[str]) -> tuple[list[dict[str, str]], list[str]]:
+    """Videos as text inside the page, and the names of those that are too large for it."""
+    kept, left_out, room = [], [], MOST_VIDEO_BYTES
+    for file in files:
+        try:
+            content = record.folder.read_file(f"{record.name}/{file}", room + 1)
+        except OSError:
+            continue
+        if len(content) > room:
+            left_out.append(file)
+            continue
+        room -= len(content)
+        kind = VIDEO_TYPES[Path(file).suffix.lower()]
+        kept.append({"file": file, "data": f"data:{kind};base64,{base64.b64encode(content).decode()}"})
+    return kept, left_out
+
+
+def _title(records: Sequence[RunRecord], groups: Sequence[Group]) -> str:
+    envs = list(dict.fromkeys(str(record.config.get("env") or "?") for record in records))
+    settings = "one setting" if len(groups) == 1 else f"{len(groups)} settings"
+    return f"{', '.join(envs[:3])}{' and others' if len(envs) > 3 else ''}: {len(records)} runs of {settings}"
+
+
+def _differing(groups: Sequence[Group]) -> dict[str, Any]:
+    """The numbers in which the plans of the groups differ, one column per group."""
+    plans = [{row[0]: row[1] for row in plan_rows(group.runs[0].plan)} for group in groups]
+    names = [name for name in dict.fromkeys(n for plan in plans for n in plan) if name != "seed"]
+    rows = [[name, *(plan.get(name, "-") for plan in plans)] for name in names]
+    return {"labels": [group.label for group in groups], "rows": [row for row in rows if len(set(row[1:])) > 1]}
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,255 @@
+"""The server of the live page: the standard library's, as a few requests per second on loopback need no more."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+import os
+import secrets
+import shutil
+import socket
+import threading
+import time
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from batchwright.web.assets import PAGE, asset
+from batchwright.web.describe import curves, details
+from batchwright.web.folder import Folder
+from batchwright.web.record import VIDEO_TYPES, RunRecord
+
+READ_SECONDS = 0.4
+"""Time that one answer spends on parsing records: large ones come in pieces, and the page shows what is there."""
+MOST_RUNS_ASKED = 100
+MOST_POINTS = 2048
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "media-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not a fault
+    """An answer other than 200."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Watcher:
+    """All runs of a folder as they come and go."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self._records: dict[str, RunRecord] = {}
+        self._lock = threading.Lock()
+
+    def records(self) -> tuple[dict[str, RunRecord], int]:
+        """The runs that are there now, by name, and how many links were passed over."""
+        names, links = self.folder.run_names()
+        with self._lock:
+            self._records = {name: self._records.get(name) or RunRecord(self.folder, name) for name in names}
+            return dict(self._records), links
+
+    def record(self, name: str) -> RunRecord:
+        """One run; refused where there is none of that name."""
+        with self._lock:
+            found = self._records.get(name)
+        if found is None or not self.folder.holds_run(name):
+            found = self.records()[0].get(name)
+        if found is None:
+            raise Refused(HTTPStatus.NOT_FOUND, "no such run")
+        return found
+
+    def state(self, asked: list[tuple[str, tuple[int, ...] | None]], points: int, bands: bool) -> dict[str, Any]:
+        """All runs in a row each, and the curves of those asked for; null for a run that is gone."""
+        records, links = self.records()
+        for record in records.values():
+            record.look()
+        deadline = time.monotonic() + READ_SECONDS
+        found: dict[str, Any] = {}
+        for name, known in asked:
+            record_asked = records.get(name)
+            if record_asked is None:
+                found[name] = None
+                continue
+            record_asked.read_metrics(max(0.0, deadline - time.monotonic()))
+            found[name] = curves(record_asked, points, known, bands=bands)
+        rows = [record.summary() for record in records.values()]
+        return {"folder": self.folder.path.name, "now": time.time(), "links": links, "runs": rows, "curves": found}
+
+
+class Server(ThreadingHTTPServer):
+    """Answers GET and HEAD to those who have the token."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.token = secrets.token_urlsafe(24)
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Handler)
+
+    @property
+    def link(self) -> str:
+        """What a user opens."""
+        host, port = self.server_address[:2]
+        shown = f"[{host!s}]" if ":" in str(host) else str(host)
+        return f"http://{shown}:{port}/?token={self.token}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that hangs up is no event."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+    server_version, sys_version = "batchwright", ""
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def _refuse_method(self) -> None:
+        self.close_connection = True
+        self._send(HTTPStatus.METHOD_NOT_ALLOWED, b"this page only reads\n", "text/plain", {"Allow": "GET, HEAD"})
+
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _refuse_method  # noqa: N815 - named by http.server
+
+    def _answer(self) -> None:
+        try:
+            self._check_host()
+            parts = urlsplit(self.path)
+            query = parse_qs(parts.query, max_num_fields=1000)
+            self._check_token(query)
+            if parts.path == "/" and "token" in query:
+                self._hand_over_cookie()
+            elif parts.path == "/video":
+                self._send_video(_one(query, "run"), _one(query, "file"))
+            elif parts.path.startswith("/api/"):
+                self._send_json(self._api(parts.path, query))
+            else:
+                self._send_asset("page.html" if parts.path == "/" else parts.path.removeprefix("/assets/"))
+        except Refused as refused:
+            self._send(refused.status, f"{refused}\n".encode(), "text/plain")
+        except (ValueError, OSError) as error:
+            if isinstance(error, ConnectionError):
+                return
+            self._send(HTTPStatus.BAD_REQUEST, b"this cannot be answered\n", "text/plain")
+
+    def _api(self, path: str, query: dict[str, list[str]]) -> Any:
+        watcher = self.server.watcher
+        if path == "/api/state":
+            names = query.get("run", [])[:MOST_RUNS_ASKED]
+            known = [_known(text) for text in query.get("known", [])]
+            known += [None] * (len(names) - len(known))
+            points = min(MOST_POINTS, max(16, int(query.get("points", ["512"])[0])))
+            asked = list(zip(names, known, strict=False))
+            return watcher.state(asked, points, query.get("bands") != ["0"])
+        if path == "/api/run":
+            record = watcher.record(_one(query, "run"))
+            record.look()
+            return details(record)
+        raise Refused(HTTPStatus.NOT_FOUND, "no such page")
+
+    def _check_host(self) -> None:
+        """A foreign page whose name was made to point here (DNS rebinding) says its own name: refused.
+
+        Ports are not compared, so that a forwarded one (ssh -L) works.
+        """
+        try:
+            host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+        except ValueError:
+            host = ""
+        if host == "localhost" or (host and host == socket.gethostname().lower()):
+            return
+        try:
+            address = ipaddress.ip_address(host)
+            if address.is_loopback or address == ipaddress.ip_address(self.connection.getsockname()[0]):
+                return
+        except ValueError:
+            pass
+        raise Refused(HTTPStatus.FORBIDDEN, "this host name is not served")
+
+    def _check_token(self, query: dict[str, list[str]]) -> None:
+        offered = query.get("token", [])[:1]
+        try:
+            cookie = SimpleCookie(self.headers.get("Cookie", "")).get(self._cookie_name())
+            offered += [cookie.value] if cookie else []
+        except CookieError:
+            pass
+        if not any(hmac.compare_digest(word.encode(), self.server.token.encode()) for word in offered):
+            raise Refused(HTTPStatus.FORBIDDEN, "open the link that batchwright watch printed: it carries a token")
+
+    def _cookie_name(self) -> str:
+        # Cookies do not tell ports apart; two pages at once need two names.
+        return f"batchwright_{self.server.server_address[1]}"
+
+    def _hand_over_cookie(self) -> None:
+        """The token moves from the address into a cookie, so that the address can be seen by others."""
+        cookie = f"{self._cookie_name()}={self.server.token}; Path=/; HttpOnly; SameSite=Lax"
+        self._send(HTTPStatus.SEE_OTHER, b"", "text/plain", {"Location": "/", "Set-Cookie": cookie})
+
+    def _send_json(self, value: Any) -> None:
+        body = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+        self._send(HTTPStatus.OK, body, "application/json")
+
+    def _send_asset(self, name: str) -> None:
+        if name not in PAGE:
+            raise Refused(HTTPStatus.NOT_FOUND, "no such page")
+        kind = _TYPES[PurePosixPath(name).suffix]
+        self._send(HTTPStatus.OK, asset(name).encode(), f"{kind}; charset=utf-8")
+
+    def _send_video(self, run: str, file: str) -> None:
+        record = self.server.watcher.record(run)
+        if file not in record.videos():
+            raise Refused(HTTPStatus.NOT_FOUND, "no such video")
+        with os.fdopen(record.folder.open_file(f"{run}/{file}"), "rb") as video:
+            size = os.fstat(video.fileno()).st_size
+            self._send_head(HTTPStatus.OK, size, VIDEO_TYPES[PurePosixPath(file).suffix.lower()], {})
+            if self.command != "HEAD":
+                shutil.copyfileobj(video, self.wfile)
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str, headers: dict[str, str] | None = None) -> None:
+        self._send_head(status, len(body), kind, headers or {})
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _send_head(self, status: HTTPStatus, length: int, kind: str, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**_HEADERS, "Content-Type": kind, "Content-Length": str(length), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged: they carry the token."""
+
+
+def _one(query: dict[str, list[str]], name: str) -> str:
+    values = query.get(name, [])
+    if len(values) != 1:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"one {name} is needed")
+    return values[0]
+
+
+def _known(text: str) -> tuple[int, ...] | None:
+    """What the page has of a run: generation, metrics, rows per bucket, whole buckets."""
+    parts = text.split(".")
+    if len(parts) != 4 or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
+        return None
+    return tuple(int(part) for part in parts)

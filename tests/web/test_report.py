@@ -1,0 +1,188 @@
+"""The report: one file that needs nothing else, figures per run and over seeds."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from records import ADVICE, event, line, make_run
+from records import plan as plan_record
+
+from batchwright.core.errors import UserError
+from batchwright.planning.quantity import plan_from_dict
+from batchwright.web.figures import figures_of
+from batchwright.web.groups import group_runs, median_curves, scores
+from batchwright.web.picture import picture
+from batchwright.web.report import read_run, write_report
+
+
+def data_of(path: Path) -> dict[str, Any]:
+    """What the page is drawn from."""
+    found = re.search(r'id="data">(.*?)</script>', path.read_text(), re.DOTALL)
+    assert found
+    return json.loads(found[1])  # type: ignore[no-any-return]
+
+
+def seeds(folder: Path, returns: list[float], **of_plan: Any) -> list[Path]:
+    """Runs that differ in the seed; each ends at its own return and evaluates twice to it."""
+    return [
+        make_run(
+            folder / f"s{seed}",
+            [line(i, episode_return=value) for i in range(20)],
+            events=[event("evaluation", 19, returns=[value - 1, value + 1])],
+            seed=seed,
+            **of_plan,
+        )
+        for seed, value in enumerate(returns)
+    ]
+
+
+def test_one_file_that_loads_nothing(tmp_path: Path) -> None:
+    out = write_report([make_run(tmp_path / "run", events=[ADVICE])])
+    assert out == tmp_path / "run" / "report.html"
+    text = out.read_text()
+    assert not re.search(r'(src|href)="(?!data:)', text)
+    assert "@import" not in text
+    assert "url(" not in re.sub(r"url\(#\$\{clip\}\)", "", text), "only clip paths of the page itself"
+    assert len(text) < 250_000
+    # The policy of the page allows its own script and style, by their hashes, and nothing else.
+    for tag in ("script", "style"):
+        body = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        assert body
+        digest = base64.b64encode(hashlib.sha256(body[1].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in text
+    assert data_of(out)["runs"][0]["advice"][0]["flags"] == ["--entropy-start 0.01"]
+
+
+def test_markup_in_names_stays_data(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+    run = make_run(
+        tmp_path / "<b>run",
+        [line(0, **{evil: 1.0})],
+        env=evil,
+        events=[event("advice", 0, evil, flags=[evil]), event(evil, 0, evil)],
+    )
+    text = write_report([run]).read_text()
+    assert evil not in text
+    assert text.count("<script") == 2
+    assert "<img" not in text
+    assert "<title>&lt;b&gt;run: report</title>" in text
+
+
+def test_a_report_of_a_record_that_is_broken_is_written_with_notes(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 3)
+    (run / "plan.json").write_text("{")
+    (run / "metrics.jsonl").write_bytes(b'{"iteration": 0, "loss": 1}\ntorn')
+    notes = " ".join(data_of(write_report([run]))["runs"][0]["summary"]["notes"])
+    assert "plan.json" in notes
+    assert "the last line is not whole" in notes
+
+
+def test_videos_are_in_the_file_unless_they_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("batchwright.web.report.MOST_VIDEO_BYTES", 100)
+    run = make_run(tmp_path / "run", 2)
+    (run / "a.gif").write_bytes(b"GIF89a")
+    (run / "large.gif").write_bytes(bytes(101))
+    found = data_of(write_report([run]))["runs"][0]
+    assert [(video["file"], video["data"]) for video in found["embedded"]] == [
+        ("a.gif", "data:image/gif;base64,R0lGODlh")
+    ]
+    assert "left out: large.gif." in " ".join(found["summary"]["notes"])
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_setting(tmp_path: Path) -> None:
+    runs = seeds(tmp_path / "a", [1.0, 2.0], learning_rate=0.1) + seeds(tmp_path / "b", [3.0], learning_rate=0.2)
+    found = data_of(write_report(runs, tmp_path / "r.html"))
+    assert [(group["label"], len(group["scores"])) for group in found["groups"]] == [
+        ("learning_rate 0.1", 2),
+        ("learning_rate 0.2", 1),
+    ]
+    assert found["differing"]["rows"] == [["learning_rate", "0.1", "0.2"]]
+    assert found["title"] == "CartPole-v1: 3 runs of 2 settings"
+
+
+def test_the_median_and_the_band_of_seeds_are_those_of_their_curves(tmp_path: Path) -> None:
+    runs = [read_run(run) for run in seeds(tmp_path, [0.0, 10.0, 20.0, 30.0, 100.0])]
+    found = median_curves(runs)
+    # Of 0, 10, 20, 30, 100: the median is 20, the quartiles are 10 and 30.
+    assert found["band"] == "quartiles"
+    assert set(found["mean"]["episode_return"]) == {20.0}
+    assert set(found["low"]["episode_return"]) == {10.0}
+    assert set(found["high"]["episode_return"]) == {30.0}
+
+
+def test_the_score_of_seeds_is_the_iqm_of_their_last_evaluations(tmp_path: Path) -> None:
+    found = scores([read_run(run) for run in seeds(tmp_path, [0.0, 10.0, 20.0, 30.0, 100.0])])
+    assert [entry["score"] for entry in found["scores"]] == [0.0, 10.0, 20.0, 30.0, 100.0]
+    # A quarter of five runs, rounded down, is one: without 0 and 100 the mean is 20.
+    assert (found["median"], found["iqm"]) == (20.0, 20.0)
+    low, high = found["iqm_interval"]
+    assert low < 20.0 < high
+
+
+def test_a_run_that_stopped_early_leaves_the_median_to_the_others(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"s{i}", length, seed=i) for i, length in enumerate((20, 20, 10))]
+    found = median_curves([read_run(run) for run in runs])
+    steps, returns = found["axes"]["env_steps"], found["mean"]["episode_return"]
+    # All runs have the return 10 i at step 256 (i + 1), so that the median does too.
+    assert returns[-1] == 190.0
+    assert all(abs(value - 10 * (step / 256 - 1)) < 0.01 for step, value in zip(steps, returns, strict=True))
+
+
+def test_every_metric_is_in_one_figure() -> None:
+    names = ["episode_return", "episode_return_std", "kl", "kl/move", "entropy", "entropy/move", "own_metric"]
+    names += ["component/speed/return", "component/energy/return", "component/speed/weight", "critic_loss"]
+    drawn = [line.metric for figure in figures_of(names) for line in figure.lines]
+    assert sorted(drawn) == sorted(name for name in names if name != "episode_return_std")
+    titles = {figure.title: [line.label for line in figure.lines] for figure in figures_of(names)}
+    assert titles["KL"] == ["all heads", "move"]
+    assert titles["Return by component"] == ["speed", "energy"]
+    assert titles["own_metric"] == ["own_metric"]
+
+
+def test_the_picture_has_the_numbers_of_the_terminals() -> None:
+    record = plan_record()
+    found = picture(record)
+    assert found
+    shown = " ".join(part for stage in found["stages"] for part in stage["lines"])
+    text = plan_from_dict(record).diagram()
+    for part in ("8 envs x 32 steps", "256 transitions", "4 minibatches of 64", "8 optimiser steps"):
+        assert part in shown
+        assert part in text
+    assert [stage.get("cells") for stage in found["stages"]] == [None, 4, 8]
+
+
+def test_near_equal_minibatches_are_drawn_with_both_sizes() -> None:
+    found = picture(plan_record(rollout_transitions=250, minibatch_transitions=63))
+    assert found
+    assert found["stages"][1]["lines"][0] == "4 minibatches of 62-63"
+
+
+@pytest.mark.parametrize("record", [{}, {"regime": "on-policy"}, {"regime": "on-policy", "quantities": {"epochs": {}}}])
+def test_a_damaged_plan_has_a_picture_or_none(record: dict[str, Any]) -> None:
+    found = picture(record)
+    assert found is None or "? " in " ".join(found["stages"][0]["lines"])
+
+
+def test_what_is_no_run_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    make_run(tmp_path / "cartpole", 1)
+    with pytest.raises(UserError, match="is not a run directory") as refused:
+        write_report([tmp_path / "cartpol"])
+    assert refused.value.fixes == (str(tmp_path / "cartpole"),)
+    with pytest.raises(UserError, match="is a directory"):
+        write_report([tmp_path / "cartpole"], tmp_path)
+    with pytest.raises(UserError, match="need a name for their report"):
+        write_report([tmp_path / "cartpole"] * 2)
+
+
+def test_groups_keep_the_order_in_which_runs_were_named(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / str(rate), 2, learning_rate=rate) for rate in (0.3, 0.1)]
+    assert [group.label for group in group_runs([read_run(run) for run in runs])] == [
+        "learning_rate 0.3",
+        "learning_rate 0.1",
+    ]
