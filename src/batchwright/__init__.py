@@ -2,14 +2,26 @@
 
 from typing import TYPE_CHECKING, Any
 
-from batchwright.api import load, plan, report, resume, train
+from batchwright.api import learn_reward, load, load_reward, plan, report, resume, train
 from batchwright.core.errors import UserError
 
 if TYPE_CHECKING:
     from batchwright.nets.networks import Inputs, Network
 
 __version__ = "0.1.0"
-__all__ = ["Inputs", "Network", "UserError", "__version__", "load", "plan", "report", "resume", "train"]
+__all__ = [
+    "Inputs",
+    "Network",
+    "UserError",
+    "__version__",
+    "learn_reward",
+    "load",
+    "load_reward",
+    "plan",
+    "report",
+    "resume",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchwright.config.load import Resolved, resolve
-from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS, TRAINERS
+from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS, RECORDED, TRAINERS
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.planning.make import make_plan
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from batchwright.nets.policy import NetworkMaker
     from batchwright.training.launch import Result, Voices
     from batchwright.training.load import TrainedPolicy
+    from batchwright.training.load_reward import LearnedReward
+    from batchwright.training.reward_run import RewardResult
 
 
 def plan(
@@ -204,6 +206,66 @@ def _leave_report(run: str | Path, voices: Voices) -> None:
         told = f"warning: no report was written: {error}"
     with contextlib.suppress(OSError, ValueError):  # the reader went away
         print(told, file=voices.stream, flush=True)
+
+
+def resume_reward(run: str | Path, *, quiet: bool = False) -> RewardResult:
+    """Goes on with the run of a reward model from its last good checkpoint; equal to never having stopped."""
+    set_up_jax()
+    from batchwright.training.reward_run import continue_reward
+
+    return continue_reward(run, quiet=quiet)
+
+
+def is_reward_run(run: str | Path) -> bool:
+    """Whether a directory is the run of a reward model."""
+    from batchwright.core.run_dir import RunDir
+
+    found = RunDir(Path(run))
+    return found.is_run and resolve(config_file=found.config_path).config.regime == RECORDED
+
+
+def learn_reward(
+    data: str | Path,
+    *,
+    preset: str | None = None,
+    config: str | Path | None = None,
+    run_dir: str | Path | None = None,
+    quiet: bool = False,
+    **wishes: Any,
+) -> RewardResult:
+    """Learns the rewards of single steps from the returns of recorded episodes; says where the run lies and its fit.
+
+    `wishes` are the flags of `batchwright rrd` with underscores.
+    """
+    run = prepare_reward(data, preset=preset, config=config, run_dir=run_dir, **wishes)
+    from batchwright.training.reward_run import continue_reward
+
+    return continue_reward(run, quiet=quiet)
+
+
+def prepare_reward(
+    data: str | Path | None,
+    *,
+    preset: str | None = None,
+    config: str | Path | None = None,
+    run_dir: str | Path | None = None,
+    on_plan: Callable[[Plan], None] | None = None,
+    **wishes: Any,
+) -> Path:
+    """A run directory of a reward model with its plan, nothing trained yet; `on_plan` is shown the plan first."""
+    set_up_jax()
+    from batchwright.training.reward_run import prepare_reward as prepare_run
+
+    flags = {"data": None if data is None else str(data), **wishes}
+    return prepare_run(flags, preset, config, run_dir, on_plan)
+
+
+def load_reward(run: str | Path) -> LearnedReward:
+    """The reward model of a run: call it with (obs, action, next_obs) arrays, get one reward per step."""
+    set_up_jax()
+    from batchwright.training.load_reward import load_reward as load_model
+
+    return load_model(run)
 
 
 def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:

@@ -74,6 +74,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("runs", "put runs side by side: results, speed, differing numbers"),
     "watch": ("seeing", "show runs live in a browser"),
     "report": ("seeing", "write one page about runs that opens without a connection"),
+    "rrd": ("rrd", "learn rewards of steps from the returns of recorded episodes"),
     "presets": ("planning", "list presets, or show one with its source"),
     "envs": ("planning", "list the environments that can be trained here"),
 }

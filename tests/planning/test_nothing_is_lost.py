@@ -11,7 +11,7 @@ REGIME = {ON_POLICY: {}, REPLAY: {"algo": "sac", "rrd": True}, DATASET: {"policy
 SAMPLES = {int: 16, float: 0.25, bool: True, str: "x", tuple: (16, 16)}
 # These state the task, the machine or the method: they decide other numbers and have no row of their own.
 FACTS = {"env", "algo", "policy", "obs_shape", "obs_dtype", "action_size", "action_kind", "episode_steps", "dataset"}
-FACTS |= {"cores", "ram_gb", "gpu_memory_gb", "sample_mb", "fixed_mb", "hold", "scale_learning_rate"}
+FACTS |= {"data", "cores", "ram_gb", "gpu_memory_gb", "sample_mb", "fixed_mb", "hold", "scale_learning_rate"}
 
 
 @pytest.mark.parametrize("regime", REGIME)

@@ -30,16 +30,23 @@ class Parser(argparse.ArgumentParser):
         return dict(vars(found))
 
 
-def add_wishes(parser: argparse.ArgumentParser, leave_out: tuple[str, ...] = ()) -> None:
-    """A flag for every field of the schema, in the sections of the schema."""
-    parser.add_argument("env", nargs="?", help=schema.FIELDS["env"].metadata["help"])
+ENVIRONMENT, RECORDING = "env", "data"
+"""What the first word of a command names."""
+
+
+def add_wishes(parser: argparse.ArgumentParser, leave_out: tuple[str, ...] = (), subject: str = ENVIRONMENT) -> None:
+    """A flag for every field of the schema that goes with the subject, in the sections of the schema."""
+    parser.add_argument(subject, nargs="?", help=schema.FIELDS[subject].metadata["help"])
     parser.add_argument("--preset", help="named settings to start from (batchwright presets)")
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings")
     for section, cls in schema.SECTIONS.items():
         if section in leave_out:
             continue
+        names = [name for name, owner in schema.SECTION_OF.items() if owner == section and _goes_with(name, subject)]
+        if not names:
+            continue
         group = parser.add_argument_group(section, (cls.__doc__ or "").strip())
-        for name in (field for field, owner in schema.SECTION_OF.items() if owner == section and field != "env"):
+        for name in names:
             meta = schema.FIELDS[name].metadata
             if values.kind_of(name) is bool:
                 group.add_argument(schema.flag_of(name), action=argparse.BooleanOptionalAction, help=meta["help"])
@@ -50,3 +57,11 @@ def add_wishes(parser: argparse.ArgumentParser, leave_out: tuple[str, ...] = ())
                 else {int: "N", float: "X", tuple: "N,N", str: "NAME"}[values.kind_of(name)]
             )
             group.add_argument(schema.flag_of(name), metavar=shown, help=meta["help"].replace("%", "%%"))
+
+
+def _goes_with(name: str, subject: str) -> bool:
+    """Whether a field is a flag of the commands about environments, or of those about recordings."""
+    if name == subject:
+        return False
+    regimes = schema.FIELDS[name].metadata["regimes"]
+    return schema.RECORDED in regimes if subject == RECORDING else regimes != (schema.RECORDED,)

@@ -14,6 +14,7 @@ from batchwright.core.errors import UserError
 if TYPE_CHECKING:
     from batchwright.planning.quantity import Plan
     from batchwright.training.launch import Result
+    from batchwright.training.reward_run import RewardResult
 
 DIVERGED = 3
 INTERRUPTED = 130
@@ -40,7 +41,7 @@ def train(words: list[str]) -> int:
     check_writers(writers)
     show = _show_plan if show_plan and not as_json else None
     run = prepare(env, run_dir=run_dir, quiet=quiet or as_json, on_plan=show, **stated)
-    return _finish(lambda: go_on(run, quiet=quiet or as_json, writers=writers), as_json)
+    return finish(lambda: go_on(run, quiet=quiet or as_json, writers=writers), as_json)
 
 
 def _show_plan(plan: Plan) -> None:
@@ -56,10 +57,15 @@ def resume(words: list[str]) -> int:
     _add_output(parser)
     stated = parser.read(words)
 
+    from batchwright.api import is_reward_run, resume_reward
     from batchwright.api import resume as go_on
 
     quiet = stated["quiet"] or stated["json"]
-    return _finish(lambda: go_on(stated["run"], quiet=quiet, writers=stated["writers"]), stated["json"])
+    if is_reward_run(stated["run"]):
+        if stated["writers"]:
+            raise UserError("--writers is for policies; a reward model has none.", ["leave out --writers"])
+        return finish(lambda: resume_reward(stated["run"], quiet=quiet), stated["json"])
+    return finish(lambda: go_on(stated["run"], quiet=quiet, writers=stated["writers"]), stated["json"])
 
 
 def _add_output(parser: Parser) -> None:
@@ -70,13 +76,14 @@ def _add_output(parser: Parser) -> None:
     )
 
 
-def _finish(work: Any, as_json: bool) -> int:
+def finish(work: Any, as_json: bool) -> int:
+    """Does the work, prints its result where JSON is wanted; returns the exit code."""
     from batchwright.training.loop import DivergedError
 
     try:
         # What is told on the way must not mix with the JSON.
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-            result: Result = work()
+            result: Result | RewardResult = work()
     except DivergedError as error:
         print(f"error: training diverged and could not be rescued: {error}.", file=sys.stderr)
         print("  fix: --learning-rate lower, --max-grad-norm lower, or mend the environment's numbers", file=sys.stderr)

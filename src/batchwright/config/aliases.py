@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from batchwright.config.schema import DATASET, FIELDS, ON_POLICY, REPLAY
+from batchwright.config.schema import DATASET, FIELDS, ON_POLICY, RECORDED, REPLAY
 
 ALIASES = {
     "rollout_batch_size": "rollout_episodes",
@@ -31,6 +31,7 @@ BATCH_SIZE_BY_REGIME = {
     ON_POLICY: "minibatch_transitions",
     REPLAY: "transitions_per_update",
     DATASET: "samples_per_step",
+    RECORDED: "rrd_timesteps_per_update",
 }
 
 # Sections in which other trainers keep these names; they only group, and add no meaning.

@@ -157,11 +157,13 @@ def _guess_regime(flags: Mapping[str, Any], entries: list[_Entry], preset: str |
     stated: dict[str, Any] = dict(read_preset(preset).values) if preset else {}
     stated |= {entry.key.lower(): entry.value for entry in entries}
     stated |= flags
+    if stated.get("data") is not None:
+        return schema.RECORDED
     if any(mark in stated for mark in aliases.DATASET_MARKS) and "policy" not in stated:
         return schema.DATASET
     if any(mark in stated for mark in aliases.REPLAY_MARKS) and "algo" not in stated:
         return schema.REPLAY
-    return schema.regime_of(str(stated.get("algo")), stated.get("policy"), bool(stated.get("rrd")))
+    return schema.regime_of(str(stated.get("algo")), stated.get("policy"), bool(stated.get("rrd")), stated.get("data"))
 
 
 def _from_file(entries: list[_Entry], path: Path, regime: str) -> dict[str, Layered]:

@@ -27,8 +27,9 @@ ENGINE_CHOICES = (
     "gymnasium-async",
 )
 
-ON_POLICY, REPLAY, DATASET = "on-policy", "replay", "dataset"
+ON_POLICY, REPLAY, DATASET, RECORDED = "on-policy", "replay", "dataset", "recorded"
 REGIMES = (ON_POLICY, REPLAY, DATASET)
+REDISTRIBUTIONS = ("rrd", "rrd-unbiased", "full")
 
 # Far beyond any real run, and small enough that products of two stay exact in a float.
 LARGEST_COUNT = 10**12
@@ -54,6 +55,7 @@ def count(help: str, unit: str, regimes: tuple[str, ...], low: int = 1, high: in
 
 
 BOTH_RL = (ON_POLICY, REPLAY)
+BOTH_RRD = (REPLAY, RECORDED)
 
 
 @dataclass(frozen=True)
@@ -106,14 +108,14 @@ class Experience:
 class Replay:
     """The numbers of replay training and of return decomposition."""
 
-    updates_per_iteration: int | None = count("updates after each collection", "updates", (REPLAY,), high=10**9)
+    updates_per_iteration: int | None = count("updates of one iteration", "updates", BOTH_RRD, high=10**9)
     transitions_per_update: int | None = count("transitions one update draws", "transitions", (REPLAY,), high=10**9)
     rrd: bool | None = wish("learn rewards from episode returns (RRD)", regimes=(REPLAY,))
     rrd_timesteps_per_update: int | None = count(
-        "timesteps over all subsequences of one reward update", "timesteps", (REPLAY,), high=10**9
+        "timesteps over all subsequences of one reward update", "timesteps", BOTH_RRD, high=10**9
     )
     subsequence_timesteps: int | None = count(
-        "random timesteps drawn from one episode", "timesteps", (REPLAY,), high=10**9
+        "random timesteps drawn from one episode", "timesteps", BOTH_RRD, high=10**9
     )
     replay_transitions: int | None = count("capacity of the replay buffer", "transitions", (REPLAY,))
     warmup_steps: int | None = count("random steps before the first update", "steps", (REPLAY,), low=0)
@@ -126,7 +128,7 @@ class Replay:
 class Learning:
     """The numbers of the objective and of the optimiser."""
 
-    learning_rate: float | None = wish("step size of the optimiser", low=1e-12, high=10.0)
+    learning_rate: float | None = wish("step size of the optimiser", low=1e-12, high=10.0, regimes=(*REGIMES, RECORDED))
     learning_rate_schedule: str | None = wish(
         "how the learning rate moves over the run",
         choices=("constant", "linear", "cosine", "kl-adaptive"),
@@ -180,10 +182,14 @@ class Learning:
         "nats of KL that the kl-adaptive schedule aims at", low=1e-9, high=1e3, regimes=(ON_POLICY,)
     )
     max_grad_norm: float | None = wish("global norm that gradients are clipped to", low=1e-9, high=1e9)
-    weight_decay: float | None = wish("L2 pull of the parameters towards 0", low=0.0, high=1.0, regimes=(ON_POLICY,))
+    weight_decay: float | None = wish(
+        "L2 pull of the parameters towards 0", low=0.0, high=1.0, regimes=(ON_POLICY, RECORDED)
+    )
     adam_beta2: float | None = wish("memory of Adam's second moment", low=0.0, high=0.999999, regimes=BOTH_RL)
     adam_eps: float | None = wish("Adam's guard against division by 0", low=1e-16, high=1.0, regimes=BOTH_RL)
-    hidden: tuple[int, ...] | None = wish("units of the hidden layers, e.g. 64,64", low=1, high=65536, regimes=BOTH_RL)
+    hidden: tuple[int, ...] | None = wish(
+        "units of the hidden layers, e.g. 64,64", low=1, high=65536, regimes=(*BOTH_RL, RECORDED)
+    )
     activation: str | None = wish("activation of the hidden layers", choices=("tanh", "relu", "elu"), regimes=BOTH_RL)
     log_std_start: float | None = wish(
         "log of the first standard deviation of box actions, in units of half their range",
@@ -209,9 +215,45 @@ class Dataset:
     image_size: int | None = count("pixels along one side of an image", "pixels", (DATASET,), low=16, high=8192)
     datasets: int | None = count("datasets mixed in one run", "datasets", (DATASET,), high=10_000)
     dataset: str | None = wish("dataset name or folder, for the printed command", regimes=(DATASET,))
-    total_updates: int | None = count("optimiser updates of the whole run", "updates", (DATASET,))
+    total_updates: int | None = count("optimiser updates of the whole run", "updates", (DATASET, RECORDED))
     sample_mb: float | None = wish("measured memory of one sample in MB", low=1e-3, high=1e6, regimes=(DATASET,))
     fixed_mb: float | None = wish("measured memory of the fixed part in MB", low=0.0, high=1e7, regimes=(DATASET,))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Which recorded episodes a reward model learns from, and how."""
+
+    data: str | None = wish(
+        "recorded episodes: LIBERO HDF5 files, a Minari dataset or its id, or a LeRobot dataset", regimes=(RECORDED,)
+    )
+    redistribute: str | None = wish(
+        "how rewards are learned from returns: random timesteps (rrd), without its variance term (rrd-unbiased), "
+        "or all timesteps (full)",
+        choices=REDISTRIBUTIONS,
+        regimes=(RECORDED,),
+    )
+    obs_keys: str | None = wish(
+        "observations to learn from, joined by commas; all when not stated", regimes=(RECORDED,)
+    )
+    action_key: str | None = wish("the recorded action, by its key", regimes=(RECORDED,))
+    reward_key: str | None = wish("the recorded reward of a step, by its key; summed to returns", regimes=(RECORDED,))
+    success_key: str | None = wish(
+        "a flag per step, by its key: the return is 1 where any is set, else 0", regimes=(RECORDED,)
+    )
+    returns: str | None = wish("JSON or CSV file with the return of every episode", regimes=(RECORDED,))
+    recorded_episodes: int | None = count(
+        "read at most so many episodes, drawn by the seed", "episodes", (RECORDED,), low=2
+    )
+    held_out: float | None = wish(
+        "share of the episodes that is not learned from, to measure the fit", low=0.0, high=0.9, regimes=(RECORDED,)
+    )
+    frames_on_disk: bool | None = wish(
+        "keep what was read in memory-mapped files of the run directory instead of RAM", regimes=(RECORDED,)
+    )
+    allow_constant_returns: bool | None = wish(
+        "train although all returns are the same, which teaches nothing", regimes=(RECORDED,)
+    )
 
 
 @dataclass(frozen=True)
@@ -219,7 +261,9 @@ class Hardware:
     """The machine planned for, where it is not this one."""
 
     cores: int | None = count("usable cores, instead of those of this machine", "cores", REGIMES, high=65536)
-    ram_gb: float | None = wish("RAM in GiB, instead of this machine's", low=0.01, high=1e6)
+    ram_gb: float | None = wish(
+        "RAM in GiB, instead of this machine's", low=0.01, high=1e6, regimes=(*REGIMES, RECORDED)
+    )
     gpu_memory_gb: float | None = wish("memory of the GPU in GiB, instead of this machine's", low=0.1, high=1e5)
 
 
@@ -227,10 +271,14 @@ class Hardware:
 class Running:
     """How a run is run: engine, seed, evaluation, checkpoints."""
 
-    seed: int | None = count("where every random stream of the run begins", "", BOTH_RL, low=0, high=2**31 - 1)
+    seed: int | None = count(
+        "where every random stream of the run begins", "", (*BOTH_RL, RECORDED), low=0, high=2**31 - 1
+    )
     engine: str | None = wish("what steps the environments; auto measures", choices=ENGINE_CHOICES, regimes=BOTH_RL)
     num_threads: int | None = count("threads of EnvPool; results do not depend on it", "threads", BOTH_RL, high=4096)
-    eval_every: int | None = count("iterations between evaluations; 0 only at the end", "iterations", BOTH_RL, low=0)
+    eval_every: int | None = count(
+        "iterations between evaluations; 0 only at the end", "iterations", (*BOTH_RL, RECORDED), low=0
+    )
     eval_episodes: int | None = count("episodes of one evaluation", "episodes", BOTH_RL, high=100_000)
     eval_threshold: float | None = wish(
         "training return below which no evaluation is made", low=-1e12, high=1e12, regimes=BOTH_RL
@@ -241,7 +289,7 @@ class Running:
         high=1e12,
         regimes=BOTH_RL,
     )
-    checkpoint_every: int | None = count("iterations between checkpoints", "iterations", BOTH_RL)
+    checkpoint_every: int | None = count("iterations between checkpoints", "iterations", (*BOTH_RL, RECORDED))
 
 
 @dataclass(frozen=True)
@@ -253,6 +301,7 @@ class Config:
     replay: Replay = field(default_factory=Replay)
     learning: Learning = field(default_factory=Learning)
     dataset: Dataset = field(default_factory=Dataset)
+    recorded: Recorded = field(default_factory=Recorded)
     hardware: Hardware = field(default_factory=Hardware)
     running: Running = field(default_factory=Running)
 
@@ -262,12 +311,14 @@ class Config:
 
     @property
     def regime(self) -> str:
-        """Which of the three ways data reaches the learner."""
-        return regime_of(self.task.algo, self.task.policy, bool(self.replay.rrd))
+        """Which of the ways data reaches the learner."""
+        return regime_of(self.task.algo, self.task.policy, bool(self.replay.rrd), self.recorded.data)
 
     @property
     def algo(self) -> str:
         """The algorithm stated, or the regime's usual one; the policy's name for recorded data."""
+        if self.regime == RECORDED:
+            return self.recorded.redistribute or "rrd"
         if self.regime == DATASET:
             return self.task.policy or "act"
         return self.task.algo or ("sac" if self.replay.rrd else "ppo")
@@ -279,6 +330,7 @@ SECTIONS: dict[str, type] = {
     "replay": Replay,
     "learning": Learning,
     "dataset": Dataset,
+    "recorded": Recorded,
     "hardware": Hardware,
     "running": Running,
 }
@@ -286,8 +338,10 @@ FIELDS = {f.name: f for section in SECTIONS.values() for f in fields(section)}
 SECTION_OF = {f.name: name for name, section in SECTIONS.items() for f in fields(section)}
 
 
-def regime_of(algo: str | None, policy: str | None, rrd: bool) -> str:
-    """on-policy, replay or dataset, from what is trained."""
+def regime_of(algo: str | None, policy: str | None, rrd: bool, data: str | None = None) -> str:
+    """on-policy, replay, dataset or recorded, from what is trained."""
+    if data is not None:
+        return RECORDED
     if policy is not None:
         return DATASET
     return REPLAY if rrd or algo in REPLAY_ALGOS else ON_POLICY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchwright.config.schema import DATASET, ON_POLICY
+from batchwright.config.schema import DATASET, ON_POLICY, RECORDED
 from batchwright.planning.quantity import Plan, counted
 
 BOXES_SHOWN = 8
@@ -12,6 +12,8 @@ def diagram(plan: Plan) -> str:
     """rollout -> minibatches -> updates with the plan's own numbers."""
     if plan.regime == ON_POLICY:
         return _on_policy(plan)
+    if plan.regime == RECORDED:
+        return _recorded(plan)
     return _dataset(plan) if plan.regime == DATASET else _replay(plan)
 
 
@@ -106,6 +108,27 @@ def _dataset(plan: Plan) -> str:
                     f"{_of(plan['total_updates'], 'update')} in all"
                 ]
             ),
+        ]
+    )
+
+
+def _recorded(plan: Plan) -> str:
+    parts, timesteps = plan["subsequences_per_update"], plan["subsequence_timesteps"]
+    return "\n".join(
+        [
+            *_box(
+                [
+                    f"recorded: {_of(plan['episodes'], 'episode')}, {_of(plan['recorded_steps'], 'step')}",
+                    f"learned from {_n(plan['training_episodes'])}, held out {_n(plan['held_out_episodes'])}",
+                ]
+            ),
+            f"        | {_of(plan['updates_per_iteration'], 'update')} per iteration, "
+            f"{_of(plan['iterations'], 'iteration')}",
+            "        v",
+            *_cells(parts, timesteps),
+            f"        | {_of(parts, 'subsequence')} x {_of(timesteps, 'timestep')}, one episode each",
+            "        v",
+            *_box(["reward network: their mean prediction against return / length"]),
         ]
     )
 

@@ -111,4 +111,9 @@ class Ledger:
 
 
 def _regime_flags(regime: str) -> str:
-    return {"on-policy": "--algo ppo", "replay": "--algo sac", "dataset": "--policy act"}[regime]
+    return {
+        "on-policy": "--algo ppo",
+        "replay": "--algo sac",
+        "dataset": "--policy act",
+        "recorded": "batchwright rrd DATA",
+    }[regime]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from batchwright.config.load import Resolved
-from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS
+from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS, RECORDED
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine, with_overrides
 from batchwright.planning.dataset import plan_dataset
@@ -27,6 +27,11 @@ def make_plan(
     hardware = config.hardware
     machine = with_overrides(machine, hardware.cores, hardware.ram_gb, hardware.gpu_memory_gb)
     facts = _facts(resolved, task)
+    if config.regime == RECORDED:
+        raise UserError(
+            f"{config.recorded.data} is recorded data: a reward model is planned and trained by another command.",
+            [f"batchwright rrd {config.recorded.data}"],
+        )
     if config.regime == DATASET:
         if config.task.env is not None:
             raise UserError(

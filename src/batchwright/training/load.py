@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from batchwright.config.schema import RECORDED
 from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.engines import make_engine
@@ -72,6 +73,8 @@ def _start(leaf: spaces.Leaf) -> Any:
 def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
     """The policy of a run's last good checkpoint, normalisers included; loading runs no code from the file."""
     directory, resolved, plan = open_run(run)
+    if plan.regime == RECORDED:
+        raise UserError(f"{directory} is the run of a reward model, not of a policy.", ["batchwright.load_reward(run)"])
     env = str(resolved.config.task.env)
     if plan["hidden"] == OWN_NETWORK and network is None:
         raise UserError(f"{directory} was trained with a network of your own.", ["batchwright.load(run, network=...)"])

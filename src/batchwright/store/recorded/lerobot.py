@@ -51,6 +51,7 @@ class LeRobotRecording(Recording):
         self._info = _read_info(path)
         self._features: dict[str, dict[str, Any]] = self._info["features"]
         self._rows: dict[str, _Rows] = {}
+        self._kept: tuple[Path, _Table] | None = None
         self.entries = self._scan()
         self._clips: dict[tuple[str, str], Clip] = {}
         obs = {k: f for k, f in self._features.items() if k.startswith("observation") and _holds_numbers(f)}
@@ -76,8 +77,8 @@ class LeRobotRecording(Recording):
             raise UserError(f"{self.path / 'data'} has no Parquet files.", ["download the dataset whole"])
         found: list[Entry] = []
         for file in files:
-            with _parquet(file) as table:
-                numbers = _numbers(table.read(columns=["episode_index"]).column(0), (), file, "episode_index")
+            column = _Table(file).whole(["episode_index"]).column(0)
+            numbers = _numbers(column, (), file, "episode_index")
             cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
             for start, end in pairwise(cuts):
                 if start == end:
@@ -124,13 +125,9 @@ class LeRobotRecording(Recording):
         if feature["dtype"] == "video":
             return read_frames(self._clip(entry, key), entry.steps)
         rows = self._rows[entry.id]
-        with _parquet(entry.file) as table:
-            if key not in table.schema_arrow.names:
-                raise UserError(
-                    f"{entry.file} has no column {key!r}; it has {', '.join(table.schema_arrow.names)}.",
-                    ["download the dataset again"],
-                )
-            values = _read_rows(table, key, rows)
+        if self._kept is None or self._kept[0] != entry.file:
+            self._kept = (entry.file, _Table(entry.file))
+        values = self._kept[1].read(key, rows)
         if feature["dtype"] == "image":
             return np.stack([self._image(value, entry, step) for step, value in enumerate(values.to_pylist())])
         return _numbers(values, tuple(feature["shape"]), entry.file, f"episode {entry.id}: {key}")
@@ -167,10 +164,10 @@ class LeRobotRecording(Recording):
     def _read_clips(self, key: str, template: str, fps: float) -> None:
         names = [f"videos/{key}/{part}" for part in ("chunk_index", "file_index", "from_timestamp")]
         for file in sorted((self.path / "meta/episodes").glob("*/*.parquet")):
-            with _parquet(file) as table:
-                if not {"episode_index", *names} <= set(table.schema_arrow.names):
-                    continue
-                rows = table.read(columns=["episode_index", *names]).to_pydict()
+            table = _Table(file)
+            if not {"episode_index", *names} <= set(table.names):
+                continue
+            rows = table.whole(["episode_index", *names]).to_pydict()
             for number, chunk, part, start in zip(*(rows[n] for n in ("episode_index", *names)), strict=True):
                 path = self._fill(template, video_key=key, chunk_index=int(chunk), file_index=int(part))
                 self._clips[str(int(number)), key] = Clip(path, float(start), fps)
@@ -208,30 +205,54 @@ def _holds_numbers(feature: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def _parquet(file: Path) -> Iterator[Any]:
-    """A Parquet file to read; one that is damaged is told by name."""
+def _explain(file: Path) -> Iterator[Any]:
+    """pyarrow's Parquet module; a damaged file and a missing package are told by name."""
     try:
         import pyarrow
-        import pyarrow.parquet
+        from pyarrow import parquet
     except ImportError:
         raise UserError("reading a LeRobot dataset needs pyarrow, which is not installed.", [EXTRA]) from None
     try:
-        with pyarrow.parquet.ParquetFile(file) as table:
-            yield table
+        yield parquet
     except (OSError, KeyError, pyarrow.ArrowException) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise UserError(f"{file} cannot be read as Parquet: {reason}.", ["download it again"]) from None
 
 
-def _read_rows(table: Any, key: str, rows: _Rows) -> Any:
-    """One column of an episode's rows; only the row groups that hold them are read."""
-    sizes = [table.metadata.row_group(k).num_rows for k in range(table.metadata.num_row_groups)]
-    ends = np.cumsum(sizes)
-    first = int(np.searchsorted(ends, rows.start, side="right"))
-    last = int(np.searchsorted(ends, rows.start + rows.steps - 1, side="right"))
-    before = int(ends[first - 1]) if first else 0
-    column = table.read_row_groups(list(range(first, last + 1)), columns=[key]).column(0)
-    return column.slice(rows.start - before, rows.steps).combine_chunks()
+class _Table:
+    """One Parquet file; its footer is parsed once, as a file may hold hundreds of episodes."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        with _explain(file) as parquet:
+            self._table = parquet.ParquetFile(file)
+            about = self._table.metadata
+            self._ends = np.cumsum([about.row_group(k).num_rows for k in range(about.num_row_groups)], dtype=np.int64)
+        self.names: list[str] = list(self._table.schema_arrow.names)
+
+    def whole(self, names: list[str]) -> Any:
+        """Whole columns."""
+        self._check(names)
+        with _explain(self.file):
+            return self._table.read(columns=names)
+
+    def read(self, key: str, rows: _Rows) -> Any:
+        """One column of an episode's rows; only the row groups that hold them are read."""
+        self._check([key])
+        last_row = rows.start + rows.steps - 1
+        first, last = (int(np.searchsorted(self._ends, row, side="right")) for row in (rows.start, last_row))
+        before = int(self._ends[first - 1]) if first else 0
+        with _explain(self.file):
+            column = self._table.read_row_groups(list(range(first, last + 1)), columns=[key]).column(0)
+        return column.slice(rows.start - before, rows.steps).combine_chunks()
+
+    def _check(self, names: list[str]) -> None:
+        missing = [name for name in names if name not in self.names]
+        if missing:
+            raise UserError(
+                f"{self.file} has no column {missing[0]!r}; it has {', '.join(self.names)}.",
+                ["download the dataset again"],
+            )
 
 
 def _numbers(column: Any, shape: tuple[int, ...], file: Path, what: str) -> np.ndarray:

@@ -1,0 +1,161 @@
+"""From wishes to recorded episodes: opened, chosen, checked, split; read only when a run needs their arrays."""
+
+# E episodes.
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchwright.config.load import Resolved
+from batchwright.core.errors import UserError
+from batchwright.core.streams import Streams
+from batchwright.envs import spaces
+from batchwright.planning.recorded import RecordedFacts
+from batchwright.store.recorded import Choice, Entry, Recording, choose, open_recording
+from batchwright.store.recorded.bank import Bank
+from batchwright.store.recorded.returns import refuse_constant, returns_of, told_source
+from batchwright.training.reward_model import ModelSpec
+
+
+@dataclass(frozen=True)
+class RewardData:
+    """A recording with what was chosen of it."""
+
+    recording: Recording
+    choice: Choice
+    entries: list[Entry]
+    returns: np.ndarray  # [E]
+    source: str
+    """Where the returns come from."""
+    name: str
+
+    @property
+    def facts(self) -> RecordedFacts:
+        """What the planner needs."""
+        leaves = [self.recording.obs_columns[key] for key in self.choice.obs]
+        actions = [self.recording.action_columns[key] for key in self.choice.action]
+        return RecordedFacts(
+            self.name,
+            self.recording.kind,
+            tuple(entry.steps for entry in self.entries),
+            len(self.recording.entries),
+            sum(spaces.observation_bytes(leaf) for leaf in leaves),
+            4 * sum(spaces.action_size(leaf) for leaf in actions),
+            any(spaces.is_image(leaf) for leaf in leaves),
+            self.source,
+        )
+
+    def spec(self, hidden: tuple[int, ...]) -> ModelSpec:
+        """What a model of this recording takes, as its file will have it."""
+        made = ModelSpec(
+            {key: self.recording.obs_columns[key] for key in self.choice.obs},
+            {key: self.recording.action_columns[key] for key in self.choice.action},
+            hidden,
+        )
+        return ModelSpec.from_json(made.to_json())
+
+    @property
+    def digest(self) -> str:
+        """Changes when episodes, their lengths or returns change: a resumed run must find the same."""
+        text = repr([(e.id, e.steps, float(r)) for e, r in zip(self.entries, self.returns, strict=True)])
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def read(self, folder: Path | None) -> Bank:
+        """All chosen arrays; in memory-mapped files where a folder is given."""
+        return Bank(self.recording, self.choice, self.entries, self.returns, folder)
+
+
+def find_data(resolved: Resolved) -> RewardData:
+    """The recording that the wishes name; returns are read and checked, observations are not."""
+    wishes = resolved.config.recorded
+    if wishes.data is None:
+        raise UserError("recorded episodes are needed.", ["batchwright rrd FOLDER"])
+    stated = [name for name in ("reward_key", "success_key", "returns") if getattr(wishes, name) is not None]
+    if len(stated) > 1:
+        first, second = (f"--{name.replace('_', '-')}" for name in stated[:2])
+        raise UserError(f"{first} and {second} are two sources of returns.", [first, second])
+    recording = open_recording(wishes.data)
+    keys = tuple(key.strip() for key in (wishes.obs_keys or "").split(",") if key.strip())
+    file = None if wishes.returns is None else Path(wishes.returns).expanduser()
+    choice = choose(recording, keys, wishes.action_key, wishes.reward_key, wishes.success_key, file is None)
+    seed = resolved.config.running.seed or 0
+    entries = _drawn_entries(recording, wishes.recorded_episodes, seed)
+    all_returns = returns_of(recording, choice, recording.entries if file else entries, file)
+    if file is not None:
+        by_id = dict(zip((entry.id for entry in recording.entries), all_returns, strict=True))
+        all_returns = np.array([by_id[entry.id] for entry in entries])
+    return RewardData(recording, choice, entries, all_returns, told_source(choice, file), Path(wishes.data).name)
+
+
+def _drawn_entries(recording: Recording, most: int | None, seed: int) -> list[Entry]:
+    if most is None or most >= len(recording.entries):
+        return list(recording.entries)
+    order = _source(seed, "recorded-episodes").permutation(len(recording.entries))[:most]
+    return [recording.entries[k] for k in sorted(order)]
+
+
+def check_returns(data: RewardData, resolved: Resolved) -> None:
+    """Refuses what nothing can be learned from."""
+    if len(data.entries) < 2:
+        raise UserError(
+            f"{data.name} has one episode; returns of at least two are needed to tell good from bad.",
+            ["a recording of more episodes"],
+        )
+    if not resolved.config.recorded.allow_constant_returns:
+        refuse_constant(data.name, data.returns, data.source)
+
+
+def split(episodes: int, held_out: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(numbers of the training episodes, numbers of the held-out ones), each in order."""
+    order = _source(seed, "held-out").permutation(episodes)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def _source(seed: int, name: str, *counters: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(Streams(seed).number(name, *counters)))
+
+
+def draw_source(seed: int, iteration: int) -> np.random.Generator:
+    """The randomness of one iteration's draws: nothing to save, nothing to replay."""
+    return _source(seed, "rrd-draws", iteration)
+
+
+def summary(data: RewardData) -> dict[str, Any]:
+    """The recording in figures, ready for JSON."""
+    recording, facts = data.recording, data.facts
+    lengths, returns = np.array(facts.lengths), data.returns
+    chosen = {*data.choice.obs, *data.choice.action}
+    columns = recording.obs_columns | recording.action_columns
+    rows, steps = int((lengths + 1).sum()), int(lengths.sum())
+    return {
+        "path": str(recording.path),
+        "format": recording.kind,
+        "episodes": len(lengths),
+        "steps": steps,
+        "length": {"min": int(lengths.min()), "mean": float(lengths.mean()), "max": int(lengths.max())},
+        "returns": {
+            "from": data.source,
+            "mean": float(returns.mean()),
+            "std": float(returns.std()),
+            "min": float(returns.min()),
+            "median": float(np.median(returns)),
+            "max": float(returns.max()),
+        },
+        "keys": {
+            key: {
+                "shape": list(spaces.leaf_shape(leaf)),
+                "dtype": spaces.stored_dtype(leaf).name,
+                "part": "observation" if key in recording.obs_columns else "action",
+                "used": key in chosen,
+                "bytes": (rows if key in recording.obs_columns else steps) * spaces.observation_bytes(leaf),
+            }
+            for key, leaf in columns.items()
+        },
+        "per_step_keys": list(recording.step_columns),
+        "bytes": rows * facts.obs_bytes + steps * (facts.action_bytes + 4),
+    }
