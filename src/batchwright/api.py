@@ -153,7 +153,8 @@ def plan_to_train(
     refuse_untrainable(first)
     measured: dict[str, str] = {}
     if resolved.config.running.engine in (None, "auto"):
-        free = resolved.origin("num_envs") is None and resolved.origin("rollout_steps") is None
+        by_episodes = first.get("rollout_episodes") is not None
+        free = all(resolved.origin(name) is None for name in ("num_envs", "rollout_steps")) and not by_episodes
         choice = choose_engine(env, first["num_envs"], free, say or (lambda text: None))
         resolved, measured = with_choice(resolved, choice, flags, preset, config)
     made = make_plan(resolved, machine, facts, measured=measured)

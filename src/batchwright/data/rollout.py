@@ -28,10 +28,27 @@ class Rollout(NamedTuple):
 
 
 class Episodes(NamedTuple):
-    """What became of the episodes that ended in a rollout; entries count where `ended`."""
+    """What became of the episodes that ended in a rollout; entries count where `ended`.
+
+    A rollout of whole episodes has one entry for each of them: [E] instead of [T, N].
+    """
 
     ended: Any  # [T, N] bool
     returns: Any  # [T, N] float32, undiscounted sum of rewards since the reset
     lengths: Any  # [T, N] int32, transitions since the reset
     components: Any = None  # [T, N, K] float32, the return of each reward component; None where there is one
     success: Any = None  # [T, N] float32: 1 a success, 0 none, NaN not told; None where nothing is ever told
+
+
+class Gathered(NamedTuple):
+    """All that one iteration collected."""
+
+    position: Any
+    """Where collection stands afterwards."""
+    rollout: Rollout
+    episodes: Episodes
+    actions: Any  # [T, N, D]: all that the environments were given, in their order
+    env_steps: int
+    """Steps of the environments that belong to the rollout, resets included."""
+    surplus_steps: int = 0
+    """Steps played beyond the wanted episodes: in no loss and no statistic."""

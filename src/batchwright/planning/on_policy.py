@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from batchwright.config.load import Resolved
 from batchwright.config.schema import FIELDS, ON_POLICY, flag_of
 from batchwright.core.errors import UserError
@@ -168,6 +166,8 @@ def _write_split(ledger: Ledger, split: Split, seq_length: int, target: int | No
         ledger.adopt(
             "minibatch_transitions", size, "transitions", f"{when}{stated} requested: the full rollout of {size}"
         )
+    elif when:  # the aim of every rollout, whatever the lengths of its episodes
+        ledger.adopt("minibatch_transitions", stated, "transitions", f"aimed at; {written}")
     else:
         ledger.adopt(
             "minibatch_transitions",
@@ -268,7 +268,8 @@ def _plan_episodes(ledger: Ledger, task: TaskFacts) -> None:
     length = task.episode_steps
     if envs > episodes:
         ledger.remark(
-            f"{envs} environments for {episodes} episodes per rollout: {envs - episodes} stand idle in every rollout."
+            f"{envs} environments for {counted(episodes, 'episode')} per rollout: {envs - episodes} stand idle and are "
+            "not made."
         )
     if length is None:
         _unknown_length(ledger, size)
@@ -303,6 +304,11 @@ def _unknown_length(ledger: Ledger, size: int | None) -> None:
         ledger.adopt("minibatches", ledger.stated("minibatches"), "minibatches")
         ledger.settle("minibatch_transitions", None, "transitions", f"rollout / {ledger.stated('minibatches')}")
         return
+    if size is None and DEFAULTS[ledger.config.algo].single_update:
+        why = f"{ledger.config.algo} takes one exact step per rollout"
+        ledger.settle("minibatches", 1, "minibatches", why)
+        ledger.settle("minibatch_transitions", None, "transitions", f"all collected: {why}")
+        return
     ledger.settle("minibatches", None, "minibatches", reason)
     if size is not None:
         ledger.adopt("minibatch_transitions", size, "transitions", "requested; the whole rollout where that is smaller")
@@ -316,14 +322,8 @@ def _episode_totals(ledger: Ledger, episodes: int, length: int | None) -> None:
     total_steps = ledger.stated("total_steps")
     if total_steps is not None:
         ledger.adopt("total_steps", total_steps, "steps")
-        if length is None:
-            ledger.settle("iterations", None, "iterations", "rollouts of episodes until the steps are spent")
-            return
-        total = max(1, math.ceil(total_steps / length))
-        iterations = -(-total // episodes)
-        ledger.settle(
-            "iterations", iterations, "iterations", f"at least: {total_steps} steps / ({episodes} x {length} at most)"
-        )
+        least = "" if length is None else f"; at least {-(-total_steps // (episodes * length))}"
+        ledger.settle("iterations", None, "iterations", f"whole rollouts until {total_steps} steps are spent{least}")
         return
     total = ledger.wish("total_episodes", 1000, "a full run of the balanced preset")
     iterations = -(-total // episodes)

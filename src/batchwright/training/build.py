@@ -12,11 +12,14 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
+from batchwright.data.rollout import Gathered, Rollout
 from batchwright.envs.engines import make_engine
 from batchwright.nets.normalise import Running
-from batchwright.nets.policy import NetworkMaker
+from batchwright.nets.policy import NetworkMaker, ObsStats
+from batchwright.planning.episodes import episode_cut
 from batchwright.planning.quantity import Plan
 from batchwright.store.minibatches import shuffled_orders
+from batchwright.training.episode_update import make_episode_update
 from batchwright.training.running import Measure, make_measure
 from batchwright.training.session import EngineSession
 from batchwright.training.settings import Schedules, make_plan_policy, update_shape
@@ -38,17 +41,26 @@ class Session(EngineSession):
     metric_names: list[str]
 
     @property
-    def rows(self) -> int:
-        return int(self.plan["num_envs"] * self.plan["rollout_steps"])
+    def columns(self) -> int:
+        """Trajectories side by side in a rollout."""
+        return int(self.plan["num_envs"])
 
-    def noise(self, iteration: int) -> tuple[np.ndarray, ...]:
-        """The randomness of all actions of an iteration."""
-        shape = (self.plan["rollout_steps"], self.plan["num_envs"])
-        return self.policy.heads.noise(self.streams.number("actions", iteration), shape)
+    def gather(self, state: TrainState, stats: ObsStats) -> Gathered:
+        """The rollout of the next iteration."""
+        noise = self.noise(int(state.counters.iteration))
+        position, rollout, episodes = self.collect(state.learner.flat, stats, state.position, noise)
+        jax.block_until_ready(rollout)  # type: ignore[no-untyped-call]
+        return Gathered(position, rollout, episodes, rollout.action, int(np.size(episodes.ended)))
 
-    def orders(self, iteration: int) -> np.ndarray:
+    def noise(self, *counters: int) -> tuple[np.ndarray, ...]:
+        """The randomness of all actions of one call of `collect`."""
+        shape = (self.chunk_steps, self.engine.num_envs)
+        return self.policy.heads.noise(self.streams.number("actions", *counters), shape)
+
+    def orders(self, iteration: int, rollout: Rollout) -> Any:
         """The order of rows in every epoch of an iteration [E, B]."""
-        return shuffled_orders(self.streams.number("minibatch-order", iteration), self.rows, self.plan["epochs"])
+        rows = self.columns * self.chunk_steps
+        return shuffled_orders(self.streams.number("minibatch-order", iteration), rows, self.plan["epochs"])
 
     def unpack(self, metrics: jax.Array) -> dict[str, Any]:
         """Metrics by name: one transfer instead of thirty."""
@@ -57,13 +69,13 @@ class Session(EngineSession):
     def fresh_state(self) -> TrainState:
         """The state before the first iteration."""
         flat = self.policy.init(jax.random.key(self.streams.number("parameters", 0)))
-        shape = update_shape(self.plan, self.plan["minibatches"])
-        width, num_envs = self.policy.inputs.vector_size, self.plan["num_envs"]
+        shape = update_shape(self.plan)
+        width = self.policy.inputs.vector_size
         return TrainState(
             learner=start_learner(flat, shape),
             obs=Moments.of(Running.empty(width)),
             rewards=Moments.of(Running.empty(1)),
-            reward_carry=np.zeros(num_envs, np.float32),
+            reward_carry=np.zeros(self.columns, np.float32),
             targets=Moments.of(Running.empty(1)),
             recent_returns=np.full(RECENT_EPISODES, np.nan),
             counters=Counters.zero(),
@@ -73,11 +85,6 @@ class Session(EngineSession):
 
 def refuse_untrainable(plan: Plan) -> None:
     """What can be planned and not trained yet; asked before a run directory is made."""
-    if plan.get("rollout_episodes"):
-        raise UserError(
-            "training by whole episodes is not there yet; rollouts are counted in steps.",
-            [f"--rollout-steps {plan.get('rollout_steps') or 256} (instead of --rollout-episodes or its preset)"],
-        )
     if plan.get("num_agents", 1) > 1 or plan.get("seq_length", 1) > 1:
         raise UserError(
             "several agents and recurrent sequences are planned for other trainers only.", ["--for rl_games"]
@@ -93,17 +100,30 @@ def build_session(
 ) -> Session:
     """Everything compiled lazily on first use; bad spaces are refused here."""
     refuse_untrainable(plan)
-    engine = make_engine(env, plan["num_envs"], plan["engine"], num_threads=plan.get("num_threads"), on_event=on_event)
+    episodes = plan.get("rollout_episodes")
+    num_envs = plan["num_envs"] if episodes is None else min(plan["num_envs"], episodes)
+    engine = make_engine(env, num_envs, plan["engine"], num_threads=plan.get("num_threads"), on_event=on_event)
     policy = make_plan_policy(plan, engine, network)
     factor_matters = plan["value_rate_factor"] != 1.0
     nothing = np.zeros(1, bool)
     value_only = policy.value_only(jax.random.key(0)) if factor_matters else nothing
-    shape = update_shape(plan, plan["minibatches"])
-    rows = plan["num_envs"] * plan["rollout_steps"]
+    shape = update_shape(plan)
     names: list[str] = []
-    update = jax.jit(_with_vector(make_update(policy, shape, rows, value_only), names))
+    if episodes is None:
+        made = make_update(policy, shape, num_envs * plan["rollout_steps"], value_only)
+    else:
+        made = make_episode_update(policy, shape, episode_cut(plan), value_only)
+    update = jax.jit(_with_vector(made, names))
+    kind = Session if episodes is None else _episode_session()
     measure = make_measure(plan, policy)
-    return Session(plan, env, Streams(plan["seed"]), engine, policy, Schedules(plan), update, measure, names)
+    return kind(plan, env, Streams(plan["seed"]), engine, policy, Schedules(plan), update, measure, names)
+
+
+def _episode_session() -> type[Session]:
+    """Imported here: that session is one of ours with other rollouts."""
+    from batchwright.training.episodes import EpisodeSession
+
+    return EpisodeSession
 
 
 def _with_vector(update: Update, names: list[str]) -> Callable[..., tuple[Learner, jax.Array]]:

@@ -24,7 +24,7 @@ from batchwright.nets.policy import ObsStats
 from batchwright.training.state import Moments
 
 KEPT = 3
-STATE, ACTIONS = "state.npz", "actions.npy"
+STATE, ACTIONS, STEPS = "state.npz", "actions.npy", "steps.npy"
 SHARED = "shared"
 """The folder of files that several checkpoints need, such as parts of a replay buffer; unneeded ones are removed."""
 FORMAT = 2
@@ -115,9 +115,15 @@ def _newest_whole(
     return None
 
 
+def pack_actions(actions: list[np.ndarray]) -> dict[str, list[np.ndarray]]:
+    """The actions [T, N, D] of several iterations step by step, and the steps T of each: they may differ."""
+    return {ACTIONS: list(np.concatenate(actions)), STEPS: [np.array(len(action)) for action in actions]}
+
+
 def load_actions(folder: Path) -> list[np.ndarray]:
     """The actions [T, N, D] of each iteration since the engine was started."""
-    return list(np.load(folder / ACTIONS, allow_pickle=False))
+    actions, steps = (np.load(folder / name, allow_pickle=False) for name in (ACTIONS, STEPS))
+    return np.split(actions, np.cumsum(steps)[:-1])
 
 
 def sha256_of(file: Path) -> str:

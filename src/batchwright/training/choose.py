@@ -83,7 +83,7 @@ def with_choice(
     """The wishes with the choice stated, and the reasons of what was measured."""
     measured = {"engine": choice.reason}
     stated = {**flags, "engine": choice.engine}
-    if resolved.origin("num_envs") is None:
+    if resolved.origin("num_envs") is None and resolved.config.experience.rollout_episodes is None:
         stated["num_envs"] = choice.num_envs
         measured["num_envs"] = choice.reason
         if resolved.origin("hold") is None and resolved.origin("rollout_steps") is None:

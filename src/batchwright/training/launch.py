@@ -155,11 +155,11 @@ class _Watch:
 
     def checkpoint(self, state: TrainState, actions: list[np.ndarray], scheduled: bool) -> None:
         self.metrics.sync()
-        saves_state = self.session.engine.saves_state
-        saved = state if saves_state else state._replace(position=state.position._replace(engine=()))
+        resumes_from_state = self.session.resumes_from_state
+        saved = state if resumes_from_state else state._replace(position=state.position._replace(engine=()))
         iteration = int(state.counters.iteration)
-        about = {"replay": not scheduled and not saves_state, "versions": versions(), "env": self.env}
-        extra = {"actions.npy": actions} if about["replay"] else {}
+        about = {"replay": not scheduled and not resumes_from_state, "versions": versions(), "env": self.env}
+        extra = checkpoint.pack_actions(actions) if about["replay"] else {}
         beside, shared = self.session.save_beside(self.run.checkpoints / checkpoint.SHARED, state)
         checkpoint.save(self.run.checkpoints, iteration, saved, about, extra | beside, shared)
         self.events.record("checkpoint", iteration, "scheduled" if scheduled else "asked for by a signal")
@@ -241,7 +241,7 @@ def _train(watch: _Watch, session: EngineSession, regime: Regime) -> Result:
 def _resume_or_start(watch: _Watch, session: EngineSession) -> tuple[TrainState, list[np.ndarray]]:
     """The state to go on from, with the actions that an interrupt left to be replayed."""
     fresh = session.fresh_state()
-    template = fresh if session.engine.saves_state else fresh._replace(position=fresh.position._replace(engine=()))
+    template = fresh if session.resumes_from_state else fresh._replace(position=fresh.position._replace(engine=()))
     found = checkpoint.load_last(watch.run.checkpoints, template, lambda text: watch.warn("checkpoint", 0, text))
     if found is None:
         watch.metrics.cut_after(-1)
@@ -260,7 +260,7 @@ def _resume_or_start(watch: _Watch, session: EngineSession) -> tuple[TrainState,
     watch.events.record("resume", iteration, told)
     watch.take_up(read_metrics(watch.run.metrics_path))
     watch.progress.header(watch.run, told)
-    if session.engine.saves_state:
+    if session.resumes_from_state:
         return state, []
     if not manifest["replay"]:
         return state._replace(position=session.start_engine(int(state.counters.engine_started))), []

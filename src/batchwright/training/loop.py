@@ -61,8 +61,8 @@ def run(regime: Regime, session: Any, state: Any, watch: Watch, actions: list[np
         began, before = time.perf_counter(), state
         state, told = regime.iterate(session, state)
         state = _guard(regime, state, before, told, regime.find_bad(session, state, told), watch)
-        if not session.engine.saves_state:
-            actions.append(np.asarray(told.rollout.action))
+        if not session.resumes_from_state:
+            actions.append(session.actions_given(told))
         record = regime.record(session, state, told, time.perf_counter() - began)
         iteration = int(state.counters.iteration)
         last = finished(plan, state)
@@ -81,9 +81,16 @@ def run(regime: Regime, session: Any, state: Any, watch: Watch, actions: list[np
 
 
 def finished(plan: Plan, state: Any) -> bool:
-    """Whether all planned iterations are done, or the return that was called enough is reached."""
+    """Whether all that was planned is done, or the return that was called enough is reached."""
     solved: bool = state.solved(plan.get("stop_return"))
-    return int(state.counters.iteration) >= plan["iterations"] or solved
+    return done_share(plan, state) >= 1.0 or solved
+
+
+def done_share(plan: Plan, state: Any) -> float:
+    """How much of the run is behind us: of its iterations, or of its steps where only whole episodes spend them."""
+    if plan["iterations"] is None:
+        return float(int(state.counters.env_steps) / plan["total_steps"])
+    return float(int(state.counters.iteration) / plan["iterations"])
 
 
 def _guard(regime: Regime, state: Any, before: Any, told: Any, what: str | None, watch: Watch) -> Any:
@@ -100,7 +107,7 @@ def _guard(regime: Regime, state: Any, before: Any, told: Any, what: str | None,
 
 def _restart_unless_saved(regime: Regime, session: Any, state: Any, actions: list[np.ndarray], last: bool) -> Any:
     """At a checkpoint an engine that cannot be saved starts anew, in a resumed run and an uninterrupted one alike."""
-    if session.engine.saves_state or last:
+    if session.resumes_from_state or last:
         return state
     actions.clear()
     iteration = int(state.counters.iteration)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from batchwright.data.rollout import Episodes, Rollout
+from batchwright.data.rollout import Gathered, Rollout
 from batchwright.training.build import Session
 from batchwright.training.checkpoint import digest
 from batchwright.training.guard import find_bad
-from batchwright.training.loop import Regime
+from batchwright.training.loop import Regime, done_share
 from batchwright.training.running import merge_obs, merge_rewards, merge_targets
 from batchwright.training.state import TrainState
 from batchwright.training.update import Hyper
@@ -21,11 +20,14 @@ from batchwright.training.update import Hyper
 class Told(NamedTuple):
     """One iteration's rollout, what the update said, and the time each took."""
 
-    rollout: Rollout
-    episodes: Episodes
+    gathered: Gathered
     metrics: dict[str, Any]
     collect_seconds: float
     update_seconds: float
+
+    @property
+    def rollout(self) -> Rollout:
+        return self.gathered.rollout
 
 
 def iterate(session: Session, state: TrainState) -> tuple[TrainState, Told]:
@@ -33,19 +35,19 @@ def iterate(session: Session, state: TrainState) -> tuple[TrainState, Told]:
     iteration = int(state.counters.iteration)
     stats = state.obs_stats(session.plan["normalize_obs"])
     start = time.perf_counter()
-    position, rollout, episodes = session.collect(state.learner.flat, stats, state.position, session.noise(iteration))
-    jax.block_until_ready(rollout)  # type: ignore[no-untyped-call]
+    gathered = session.gather(state, stats)
+    rollout = gathered.rollout
     collected = time.perf_counter()
     moments = session.measure(rollout, state.reward_carry)
     state = merge_rewards(state, moments)
     hyper = hyper_of(session, state)
-    learner, metrics = session.update(state.learner, rollout, stats, hyper, session.orders(iteration))
+    learner, metrics = session.update(state.learner, rollout, stats, hyper, session.orders(iteration, rollout))
     told = session.unpack(metrics)
-    state = _count(state._replace(position=position, learner=learner), rollout, episodes)
+    state = _count(state._replace(position=gathered.position, learner=learner), gathered)
     state = merge_targets(session.plan, session.policy, merge_obs(state, moments), told)
     done = time.perf_counter()
     told |= {"entropy_bonus": float(hyper.entropy), "clip_range": float(hyper.clip)}
-    return state, Told(rollout, episodes, told, collected - start, done - collected)
+    return state, Told(gathered, told, collected - start, done - collected)
 
 
 def hyper_of(session: Session, state: TrainState) -> Hyper:
@@ -53,21 +55,21 @@ def hyper_of(session: Session, state: TrainState) -> Hyper:
     plan = session.plan
     rewards, targets = state.rewards.running, state.targets.running
     scale = float(rewards.std[0]) if plan["normalize_rewards"] and rewards.count > 1 else 1.0
-    done = int(state.counters.iteration) / plan["iterations"]
+    done = done_share(plan, state)
     shift, spread = (float(targets.mean[0]), float(targets.std[0])) if plan["popart"] else (0.0, 1.0)
     return session.schedules.hyper(done, scale, float(targets.std[0]), shift, spread)
 
 
-def _count(state: TrainState, rollout: Rollout, episodes: Episodes) -> TrainState:
-    counters = state.counters
+def _count(state: TrainState, gathered: Gathered) -> TrainState:
+    counters, episodes = state.counters, gathered.episodes
     ended = np.asarray(episodes.ended)
     recent = np.concatenate([state.recent_returns, np.asarray(episodes.returns)[ended]])[-len(state.recent_returns) :]
     return state._replace(
         recent_returns=recent,
         counters=counters._replace(
             iteration=counters.iteration + 1,
-            env_steps=counters.env_steps + ended.size,
-            transitions=counters.transitions + int(np.asarray(rollout.valid).sum()),
+            env_steps=counters.env_steps + gathered.env_steps,
+            transitions=counters.transitions + int(np.asarray(gathered.rollout.valid).sum()),
             episodes=counters.episodes + int(ended.sum()),
         ),
     )
@@ -91,8 +93,9 @@ def restarted(session: Session, state: TrainState) -> TrainState:
 def make_record(session: Session, state: TrainState, told: Told, iteration_seconds: float) -> dict[str, Any]:
     """One line of the metric record."""
     metrics, counters = told.metrics, state.counters
-    ended = np.asarray(told.episodes.ended)
-    returns, lengths = np.asarray(told.episodes.returns)[ended], np.asarray(told.episodes.lengths)[ended]
+    episodes = told.gathered.episodes
+    ended = np.asarray(episodes.ended)
+    returns, lengths = np.asarray(episodes.returns)[ended], np.asarray(episodes.lengths)[ended]
     record: dict[str, Any] = {
         "iteration": int(counters.iteration) - 1,
         "env_steps": int(counters.env_steps),
@@ -100,6 +103,8 @@ def make_record(session: Session, state: TrainState, told: Told, iteration_secon
         "episodes": len(returns),
         "episodes_total": int(counters.episodes),
     }
+    if session.plan.get("rollout_episodes"):
+        record["surplus_steps"] = told.gathered.surplus_steps
     if len(returns):
         record |= {
             "episode_return": float(returns.mean(dtype=np.float64)),
@@ -118,7 +123,7 @@ def make_record(session: Session, state: TrainState, told: Told, iteration_secon
         "collect_seconds": told.collect_seconds,
         "update_seconds": told.update_seconds,
         "wait_seconds": max(0.0, iteration_seconds - busy),
-        "steps_per_second": ended.size / iteration_seconds,
+        "steps_per_second": told.gathered.env_steps / iteration_seconds,
     }
     return record
 

@@ -32,12 +32,26 @@ class EngineSession(ABC):
     policy: Policy
     collect: Collect = field(init=False)
 
+    @property
+    def chunk_steps(self) -> int:
+        """Steps of one call of `collect`."""
+        return int(self.plan["rollout_steps"])
+
+    @property
+    def resumes_from_state(self) -> bool:
+        """Whether the arrays of a checkpoint are all that a resume needs; else environments are replayed."""
+        return self.engine.saves_state
+
+    def actions_given(self, told: Any) -> np.ndarray:
+        """All actions [T, N, D] of an iteration, in the order in which the environments were given them."""
+        return np.asarray(told.rollout.action)
+
     def __post_init__(self) -> None:
         self.collect = self._make_collect()
 
     def _make_collect(self) -> Collect:
         if isinstance(self.engine, HostEngine):
-            return make_host_collect(self.engine, self.policy, self.plan["rollout_steps"])
+            return make_host_collect(self.engine, self.policy, self.chunk_steps)
         assert isinstance(self.engine, CompiledEngine)
         return jax.jit(make_collect(self.engine, self.policy))
 
@@ -71,7 +85,7 @@ class EngineSession(ABC):
     def evaluator(self, episodes: int, on_event: Callable[[dict[str, Any]], None] | None = None) -> Evaluator:
         """Evaluation beside training; an engine whose state is all in its arrays lends its compiled program."""
         if self.engine.saves_state:
-            return Evaluator(self.env, self.engine, self.policy, episodes, self.collect, self.plan["rollout_steps"])
+            return Evaluator(self.env, self.engine, self.policy, episodes, self.collect, self.chunk_steps)
         return Evaluator.alone(self.env, self.engine.name, self.policy, episodes, on_event)
 
     def close(self) -> None:

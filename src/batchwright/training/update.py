@@ -91,7 +91,7 @@ def make_update(policy: Policy, shape: UpdateShape, rows: int, value_only: np.nd
     """A function of (learner, rollout, observation statistics, hyper-parameters, orders [E, B]); compile it."""
     adam = optax.scale_by_adam(shape.adam_beta1, shape.adam_beta2, shape.adam_eps)
     position_MS, inside_MS = layout(rows, shape.minibatches)
-    minibatch_step = _make_minibatch_step(policy, shape, adam, value_only)
+    minibatch_step = make_minibatch_step(policy, shape, adam, value_only)
 
     def update(
         learner: Learner, rollout: Rollout, stats: ObsStats, hyper: Hyper, order_EB: jax.Array
@@ -107,14 +107,14 @@ def make_update(policy: Policy, shape: UpdateShape, rows: int, value_only: np.nd
             step = lambda c, part: minibatch_step(c, part, hyper)  # noqa: E731
             zero = jnp.zeros_like(learner.flat)
             (learner, stopped, total), seen = jax.lax.scan(step, (learner, stopped, zero), parts)
-            learner = _adapt_rate(learner, seen, hyper, number == 0) if shape.kl_adaptive else learner
+            learner = adapt_rate(learner, seen, hyper, number == 0) if shape.kl_adaptive else learner
             mean_gradient = jnp.square(total / shape.minibatches).sum()
             return (learner, stopped), (seen, mean_gradient)
 
         turns = jnp.arange(shape.epochs), order_EB
         (learner, _), (seen_EM, mean_square_E) = jax.lax.scan(epoch, (learner, jnp.zeros((), bool)), turns)
-        metrics = _summary(seen_EM, mean_square_E, rows / shape.minibatches)
-        metrics |= before | {"learning_rate": _rate(learner, hyper)}
+        metrics = summary(seen_EM, mean_square_E, rows / shape.minibatches)
+        metrics |= before | {"learning_rate": rate_of(learner, hyper)}
         metrics["finite_parameters"] = jnp.isfinite(learner.flat).all()
         return learner, metrics
 
@@ -175,7 +175,7 @@ def _finite_rollout(rollout: Rollout) -> dict[str, jax.Array]:
     return {"finite_rollout": jnp.stack(finite).all()}
 
 
-def _make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_only: np.ndarray) -> Any:
+def make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_only: np.ndarray) -> Any:
     """One optimiser step on one minibatch; told apart: the loss, its gradient, the clip, Adam."""
     row_loss = POLICY_LOSSES[shape.algo]
 
@@ -212,7 +212,7 @@ def _make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_on
         clipped = gradient * jnp.minimum(1.0, hyper.max_grad_norm / (norm + 1e-6))
         direction, state = adam.update(clipped, learner.adam)
         updates = learner.updates + 1
-        rate = _rate(learner._replace(updates=updates), hyper)
+        rate = rate_of(learner._replace(updates=updates), hyper)
         if value_only.any():
             direction = direction * jnp.where(value_only, hyper.value_rate_factor, 1.0)
         flat = learner.flat - rate * (direction + hyper.weight_decay * learner.flat)
@@ -233,13 +233,13 @@ def _make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_on
     return step
 
 
-def _rate(learner: Learner, hyper: Hyper) -> jax.Array:
+def rate_of(learner: Learner, hyper: Hyper) -> jax.Array:
     """The learning rate of the learner's last update."""
     warm = jnp.minimum(1.0, learner.updates / jnp.maximum(hyper.warmup_updates, 1.0))
     return jnp.asarray(hyper.learning_rate * learner.rate_factor * warm)
 
 
-def _adapt_rate(learner: Learner, seen: dict[str, jax.Array], hyper: Hyper, first: jax.Array) -> Learner:
+def adapt_rate(learner: Learner, seen: dict[str, jax.Array], hyper: Hyper, first: jax.Array) -> Learner:
     """The learning rate down by 1.5 above twice the KL aimed at, up by 1.5 below half of it.
 
     The KL before the very first update of a rollout is 0 whatever the rate, and after a stop nothing moves: neither
@@ -252,7 +252,7 @@ def _adapt_rate(learner: Learner, seen: dict[str, jax.Array], hyper: Hyper, firs
     return learner._replace(rate_factor=jnp.clip(learner.rate_factor * factor, 1e-2, 1e2))
 
 
-def _summary(seen_EM: dict[str, jax.Array], mean_square_E: jax.Array, minibatch_rows: float) -> dict[str, jax.Array]:
+def summary(seen_EM: dict[str, jax.Array], mean_square_E: jax.Array, minibatch_rows: float) -> dict[str, jax.Array]:
     """Means over the updates really made; the gradient noise scale over the epochs that were not stopped."""
     made = seen_EM["made"]
     count = jnp.maximum(made.sum(), 1.0)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -59,6 +59,8 @@ class Engine(ABC):
     compiled: ClassVar[bool]
     saves_state: ClassVar[bool] = False
     """Whether the state given to `step` is all there is, so that a checkpoint can hold it."""
+    starts_at_once: ClassVar[bool] = True
+    """Whether `start` is cheap and leaves compiled programs valid, so that every iteration may begin with it."""
 
     num_envs: int
     observation: Spec
@@ -86,6 +88,13 @@ class HostEngine(Engine):
     def start(self, seed: int) -> Any:
         """Observations [N, ...] after seeding and resetting every environment, running or not."""
 
+    def start_share(self, seed: int, share_N: Sequence[int]) -> tuple[Any, bool]:
+        """(observations, True) where every environment then stands still after its share of episodes.
+
+        Others play on, and say False.
+        """
+        return self.start(seed), False
+
     @abstractmethod
     def step(self, action: Any) -> Step:
         """One step of every environment."""
@@ -107,6 +116,10 @@ class CompiledEngine(Engine):
     def mask_of(self, state: Any) -> Any:
         """[N, M] bool, what may be done in a state; None where the environment has no masks."""
         del state
+
+    def reset_all(self, state: Any) -> tuple[Any, Any]:
+        """Like `start`, with environments that go on drawing from their own random sources; outside of jit."""
+        raise NotImplementedError(f"{self.name} is started instead")
 
 
 def env_seed(seed: int, index: int, restart: int = 0) -> int:

@@ -104,10 +104,15 @@ class EnvLoop:
         self._seed = 0
         self._has_started = False
         self._restarts = [0] * count
+        self._share: list[int] | None = None
 
-    def start(self, seed: int) -> None:
-        """Seeds and resets every environment; one that cannot even begin is the user's to mend."""
+    def start(self, seed: int, share: Sequence[int] | None = None) -> None:
+        """Seeds and resets every environment; one that cannot even begin is the user's to mend.
+
+        With a `share` of episodes for each, an environment stands still after its last one.
+        """
         self.reseed(seed)
+        self._share = None if share is None else [int(count) for count in share]
         for row in range(len(self._envs)):
             if self._has_started:
                 self._reset_until_it_works(row)
@@ -133,6 +138,9 @@ class EnvLoop:
         arrays.truncated[:] = False
         for row, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
             if ended[row]:
+                if self._stands_still(row):
+                    arrays.reward[row] = 0.0
+                    continue
                 self._reset_until_it_works(row)
                 continue
             try:
@@ -153,6 +161,13 @@ class EnvLoop:
                 ended[row] = True
             for at, key in self._info_keys:
                 arrays.extras[at, row] = info.get(key, math.nan)
+
+    def _stands_still(self, row: int) -> bool:
+        """Whether the episode that ended before this step was the last of the environment's share."""
+        if self._share is None:
+            return False
+        self._share[row] = max(0, self._share[row] - 1)
+        return self._share[row] == 0
 
     def close(self) -> None:
         """Closes every environment, whatever they say."""

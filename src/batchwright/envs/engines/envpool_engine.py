@@ -63,6 +63,7 @@ class EnvPoolEngine(CompiledEngine):
     """
 
     name = "envpool"
+    starts_at_once = False
 
     def __init__(
         self,
@@ -115,6 +116,12 @@ class EnvPoolEngine(CompiledEngine):
         reward_N = jnp.where(state.ended, jnp.float32(0.0), reward_N)
         after = PoolState(handle, terminated_N | truncated_N, state.pool_number)
         return after, Step(obs, reward_N, terminated_N, truncated_N, None, extras)
+
+    def reset_all(self, state: PoolState) -> tuple[PoolState, Any]:
+        """The same pool with all its episodes begun anew: no new program."""
+        observation, _ = self.pool.reset()
+        fresh = PoolState(state.handle, jnp.zeros(self.num_envs, jnp.bool_), state.pool_number)
+        return fresh, jax.tree.map(jnp.asarray, self.canonical(observation, np))
 
     def close(self) -> None:
         if self.pool is not None:

@@ -86,14 +86,26 @@ class GymnasiumAsync(HostEngine):
             self._workers.append(Worker(share, *self._spawn(share)))
 
     def start(self, seed: int) -> Any:
+        return self._start(seed, None)
+
+    def start_share(self, seed: int, share_N: Sequence[int]) -> tuple[Any, bool]:
+        return self._start(seed, tuple(int(count) for count in share_N)), True
+
+    def _start(self, seed: int, share_N: tuple[int, ...] | None) -> Any:
         self._seed = seed
+
+        def send(worker: Worker) -> None:
+            first, count = worker.share.first, worker.share.count
+            part = None if share_N is None else share_N[first : first + count]
+            self._send(worker, ("start", (seed, part)))
+
         for worker in self._workers:
             worker.restarts = 0
-            self._send(worker, ("start", seed))
+            send(worker)
         while dead := self._gather():
             for worker in dead:
                 self._replace(worker)
-                self._send(worker, ("start", seed))
+                send(worker)
         self._arrays.copy_from(self._shared)
         return self._step.obs
 
@@ -224,7 +236,7 @@ def worker_main(pipe: Connection, share: Share) -> None:
                     share.info_keys,
                 )
             if command == "start":
-                loop.start(content)
+                loop.start(*content)
             elif command == "resume":
                 loop.reseed(*content)
                 continue

@@ -31,6 +31,10 @@ class GymnasiumSync(HostEngine):
         self._loop.start(seed)
         return self._step.obs
 
+    def start_share(self, seed: int, share_N: Sequence[int]) -> tuple[Any, bool]:
+        self._loop.start(seed, share_N)
+        return self._step.obs, True
+
     def step(self, action: Any) -> Step:
         self._loop.step(self._to_rows(action))
         return self._step

@@ -1,0 +1,104 @@
+"""A run by whole episodes: environments begin anew in every iteration and play their shares (ADR 0013)."""
+
+# N environments, E episodes of a rollout, L steps that each of them has room for.
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from batchwright.collect.compiled import Position, make_compiled_replay, start_position
+from batchwright.collect.episodes import COMPILED_CHUNK_STEPS, HOST_CHUNK_STEPS, Chunk, play_shares, shares
+from batchwright.collect.host import host_position
+from batchwright.data.rollout import Gathered, Rollout
+from batchwright.envs.engines import CompiledEngine, HostEngine
+from batchwright.nets.policy import ObsStats
+from batchwright.planning.episodes import episode_cut
+from batchwright.training.build import Session
+from batchwright.training.episode_update import EpisodeOrders, episode_orders
+from batchwright.training.state import TrainState
+
+ROWS_AT_ONCE = 16_384
+"""Rows that a rollout may have room for however short its episodes are: one program, 20 ms for their values."""
+ROOM_FACTOR = 4
+"""Where episodes may be longer, room comes in steps of this factor: each is one more program."""
+
+
+@dataclass
+class EpisodeSession(Session):
+    """A session whose rollouts are whole episodes, one to a column."""
+
+    @property
+    def chunk_steps(self) -> int:
+        return COMPILED_CHUNK_STEPS if self.engine.compiled else HOST_CHUNK_STEPS
+
+    @property
+    def columns(self) -> int:
+        return int(self.plan["rollout_episodes"])
+
+    @property
+    def resumes_from_state(self) -> bool:
+        """Environments that are seeded in every iteration leave nothing to be replayed."""
+        return self.engine.starts_at_once
+
+    def actions_given(self, told: Any) -> np.ndarray:
+        return np.asarray(told.gathered.actions)
+
+    def gather(self, state: TrainState, stats: ObsStats) -> Gathered:
+        iteration = int(state.counters.iteration)
+        share_N = shares(self.columns, self.engine.num_envs)
+        position, stands_still = self._begin(iteration, state, share_N)
+
+        def play(position: Position, chunk: int) -> Chunk:
+            return self.collect(state.learner.flat, stats, position, self.noise(iteration, chunk))
+
+        return play_shares(play, position, share_N, self._room, stands_still=stands_still)
+
+    def orders(self, iteration: int, rollout: Rollout) -> EpisodeOrders:
+        stream = self.streams.number("minibatch-order", iteration)
+        return episode_orders(stream, np.asarray(rollout.valid), self.plan["epochs"], episode_cut(self.plan))
+
+    def replay(self, iteration: int, actions: list[np.ndarray], saved: Position) -> Position:
+        engine = self.engine
+        assert isinstance(engine, CompiledEngine)
+        run = jax.jit(make_compiled_replay(engine, self.policy))
+        state = self.start_engine(iteration).engine
+        for number, action_TND in enumerate(actions):
+            if number:
+                state, _ = engine.reset_all(state)
+            for chunk in action_TND.reshape(-1, self.chunk_steps, *action_TND.shape[1:]):
+                state = run(state, jnp.asarray(chunk))
+        return saved._replace(engine=state)
+
+    def _begin(self, iteration: int, state: TrainState, share_N: np.ndarray) -> tuple[Position, bool]:
+        """(all environments at the start of an episode, whether they stand still after their shares)."""
+        engine = self.engine
+        if isinstance(engine, HostEngine):
+            obs, stands_still = engine.start_share(self.streams.number("environments", iteration), share_N.tolist())
+            return host_position(obs, engine.num_envs), stands_still
+        assert isinstance(engine, CompiledEngine)
+        if engine.starts_at_once:
+            return self.start_engine(iteration), False
+        if iteration == int(state.counters.engine_started):
+            return state.position, False
+        return start_position(*engine.reset_all(state.position.engine), engine.num_envs), False
+
+    def _room(self, longest_steps: int) -> int:
+        return room(longest_steps, self.columns, self.engine.max_episode_steps)
+
+
+def room(longest_steps: int, episodes: int, limit_steps: int | None) -> int:
+    """Steps [L] that every episode of a rollout gets; few different ones over a run, so that few programs are made."""
+    small = max(1, ROWS_AT_ONCE // episodes)
+    if limit_steps is None or longest_steps > limit_steps:  # an environment may not keep to what it says
+        while small < longest_steps:
+            small *= ROOM_FACTOR
+        return small
+    fitting = limit_steps
+    while fitting > small and -(-fitting // ROOM_FACTOR) >= longest_steps:
+        fitting = -(-fitting // ROOM_FACTOR)
+    return fitting
