@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchwright.core.errors import UserError
+from batchwright.planning.episodes import EpisodeCut, episode_cut
 from batchwright.planning.quantity import Plan
 from batchwright.planning.split import Split, auto_minibatch, divisors_of_product, largest_divisor, near_equal_split
 from run_batchwright import plan
@@ -116,8 +117,44 @@ def test_rollouts_of_episodes_are_whole_at_full_length(
     episodes: int, length: int, num_envs: int, minibatch: int | None
 ) -> None:
     found = plan(rollout_episodes=episodes, episode_steps=length, num_envs=num_envs, minibatch_transitions=minibatch)
-    assert_whole(found, episodes * length, 1)
+    assert found["rollout_transitions"] == episodes * length
+    assert 1 <= found["minibatches"] <= max(1, episodes * length // 2)
+    if minibatch is None:
+        assert_whole(found, episodes * length, 1)
+    else:  # the aim of every rollout; more than the longest means all of it
+        assert found["minibatch_transitions"] == min(minibatch, episodes * length)
     assert found["iterations"] == -(-found["total_episodes"] // episodes)
+
+
+@given(
+    rows=st.integers(1, 40_000),
+    cut=st.one_of(
+        st.just(EpisodeCut()),
+        st.builds(EpisodeCut, minibatches=st.integers(1, 500)),
+        st.builds(EpisodeCut, minibatch_transitions=st.integers(1, 5000)),
+    ),
+    draw=st.data(),
+)
+def test_no_shorter_rollout_of_episodes_outgrows_the_room_of_its_program(
+    rows: int, cut: EpisodeCut, draw: st.DataObject
+) -> None:
+    count = draw.draw(st.integers(1, rows))
+    parts = cut.parts(count)
+    assert parts <= cut.most_parts(rows)
+    assert -(-count // parts) <= cut.largest(rows)
+    assert parts == 1 or count // parts >= 2
+
+
+def test_a_plan_of_episodes_cuts_by_what_was_stated() -> None:
+    wishes = {"rollout_episodes": 10, "episode_steps": 500}
+    # 640 rows: ten minibatches of 64; four; half of it (S0); all of it.
+    assert episode_cut(plan(**wishes, minibatch_transitions=64)).parts(640) == 10
+    assert episode_cut(plan(**wishes, minibatches=4)).parts(640) == 4
+    assert episode_cut(plan(**wishes)).parts(640) == 2
+    assert episode_cut(plan(**wishes, minibatch_transitions=999_999)).parts(640) == 1
+    assert episode_cut(plan(rollout_episodes=10, minibatch_transitions=999_999)).parts(640) == 1
+    assert episode_cut(plan(**wishes, algo="reinforce")).parts(640) == 1
+    assert episode_cut(plan(rollout_episodes=10, algo="reinforce")).parts(640) == 1
 
 
 @given(num_envs=ENVS, rollout_steps=STEPS, more=st.integers(1, 10**6))

@@ -112,7 +112,7 @@ def test_the_batch_line_is_the_one_of_the_seed() -> None:
     moving = MovingStatistics()
     for value in (2.123, 1.234):
         moving.add(value)
-    told = record(0, success_rate=0.6, **{"share/graph_reward": 0.423, "share/spawn_reward": 0.3})
+    told = record(0, success_rate=0.6, **{"component/graph_reward/weight": 0.423, "component/spawn_reward/weight": 0.3})
     assert batch_line(told, moving) == (
         "Batch   0 | R:  1.234 (MA:  1.679, Best:  2.123) | Loss:  0.0234 | Entropy:  0.0456 | Episodes: 10 | "
         "Success: 0.60 | Focus: graph_reward(0.423)"

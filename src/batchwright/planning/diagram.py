@@ -24,7 +24,7 @@ def _on_policy(plan: Plan) -> str:
         collected = f"{_of(plan['num_envs'], 'env')} x {_of(plan['rollout_steps'], 'step')}"
     if plan.get("num_agents"):
         collected += f" x {_of(plan['num_agents'], 'agent')}"
-    parts, size = plan["minibatches"], plan["minibatch_transitions"]
+    parts, size = plan["minibatches"], _largest(plan)
     most = "" if plan.get("rollout_episodes") is None or plan["rollout_transitions"] is None else "at most "
     cut = f"{_of(parts, 'minibatch')} of {_up_to(plan)}{_n(size)}" if parts and size else _unknown_cut(parts, size)
     epochs = plan["epochs"]
@@ -55,8 +55,17 @@ def _unknown_cut(parts: int | None, size: int | None) -> str:
     return f"minibatches of about {_n(size)}, the whole rollout where that is smaller" if size else "minibatches"
 
 
+def _largest(plan: Plan) -> int | None:
+    """Rows of the largest minibatch; for episodes a plan states the size aimed at, and full length gives the rest."""
+    rollout, parts = plan["rollout_transitions"], plan["minibatches"]
+    if plan.get("rollout_episodes") and rollout and parts:
+        return int(-(-rollout // parts))
+    size: int | None = plan["minibatch_transitions"]
+    return size
+
+
 def _up_to(plan: Plan) -> str:
-    rollout, parts, size = plan["rollout_transitions"], plan["minibatches"], plan["minibatch_transitions"]
+    rollout, parts, size = plan["rollout_transitions"], plan["minibatches"], _largest(plan)
     if None in (rollout, parts, size) or rollout == parts * size:
         return ""
     step = plan.get("seq_length", 1)

@@ -2,7 +2,7 @@
 
 A record's names: `iteration` (from 0), `env_steps`, `episode_return` (mean over the episodes that ended in the
 iteration, absent or null where none did), `episodes`, `loss`, `entropy`, `steps_per_second`; `success_rate` and
-`share/<component>` where the task has them.
+`component/<name>/weight` where the task has them; `surplus_steps` where rollouts are whole episodes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from batchwright.planning.quantity import DERIVED, Plan, counted
 from batchwright.watch.statistics import MovingStatistics
 
 RETURN = "episode_return"
-SHARE = "share/"
+COMPONENT, WEIGHT = "component/", "/weight"
 
 
 def batch_configuration(plan: Plan) -> str:
@@ -72,13 +72,13 @@ def batch_line(record: Mapping[str, Any], moving: MovingStatistics) -> str:
 
 
 def focus_of(record: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The reward component with the largest share; the first of equals."""
-    shares = {
-        name.removeprefix(SHARE): value
+    """The reward component with the largest weight; the first of equals."""
+    weights = {
+        name.removeprefix(COMPONENT).removesuffix(WEIGHT): value
         for name, value in record.items()
-        if name.startswith(SHARE) and value is not None and math.isfinite(value)
+        if name.startswith(COMPONENT) and name.endswith(WEIGHT) and value is not None and math.isfinite(value)
     }
-    return max(shares.items(), key=lambda item: item[1]) if shares else None
+    return max(weights.items(), key=lambda item: item[1]) if weights else None
 
 
 def evaluation_line(summary: Mapping[str, Any]) -> str:

@@ -60,6 +60,7 @@ class Progress:
         self._moving = MovingStatistics()
         self._steps, self._returns = array("d"), array("d")
         self._pace: deque[tuple[float, float, int]] = deque(maxlen=RATE_ITERATIONS)
+        self._surplus_steps = 0
         self._milestone, self._status_milestone = -1, 0
         self._status_time = clock()
         self._next_live = 0.0
@@ -118,11 +119,14 @@ class Progress:
             lines.append(f"last training return {self._moving.moving:,.2f}, best {self._moving.best:,.2f}")
         effort = _effort(summary)
         lines += [effort] if effort else []
+        if self._surplus_steps:
+            lines.append(f"{self._surplus_steps:,} steps beyond the wanted episodes, in no update")
         lines += [f"run directory: {summary['run_dir']}"] if summary.get("run_dir") else []
         self._print("\n".join(lines))
 
     def _take(self, record: Mapping[str, Any]) -> None:
         self._moving.add(record.get(RETURN))
+        self._surplus_steps += record.get("surplus_steps", 0)
         if self._moving.mean is not None:
             self._steps.append(record["env_steps"])
             self._returns.append(self._moving.mean)
