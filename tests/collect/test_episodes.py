@@ -99,6 +99,19 @@ def test_an_episode_that_never_ends_is_refused_with_a_way_out() -> None:
         )
 
 
+def test_an_episode_keeps_the_success_that_only_some_chunks_tell() -> None:
+    """Chunks of 8 steps: the second and third episodes end in the third and fourth chunk, where success is told."""
+
+    def chunk(at: Position, number: int) -> Any:
+        position, rollout, episodes = _steady(at, np.array([9, 9]))
+        told = np.where(episodes.ended, np.float32(number % 2), np.nan)
+        return position, rollout, episodes._replace(success=told if number >= 2 else None)
+
+    found = play_shares(chunk, _start(), np.array([3, 3]), lambda longest: longest)
+    # Nine steps and a reset each: ends at steps 8, 18 and 28.
+    np.testing.assert_array_equal(found.episodes.success, [np.nan, 0, 1, np.nan, 0, 1])
+
+
 def test_shares_are_near_equal_and_whole() -> None:
     assert shares(10, 4).tolist() == [3, 3, 2, 2]
     assert shares(1, 1).tolist() == [1]

@@ -47,6 +47,8 @@ def play_shares(
     while (left_N > 0).any():
         position, rollout, episodes = play(position, len(chunks))
         rollout, episodes = jax.tree.map(np.asarray, (rollout, episodes))
+        if episodes.success is None:  # not told by any episode of this chunk; another may tell
+            episodes = episodes._replace(success=np.full(episodes.ended.shape, np.nan, np.float32))
         chunks.append((rollout, episodes))
         left_N -= episodes.ended.sum(0)
         longest = int(np.asarray(position.lengths)[left_N > 0].max(initial=0))

@@ -79,13 +79,15 @@ class EpisodeSession(Session):
         engine = self.engine
         if isinstance(engine, HostEngine):
             obs, stands_still = engine.start_share(self.streams.number("environments", iteration), share_N.tolist())
-            return host_position(obs, engine.num_envs), stands_still
+            return host_position(obs, engine.num_envs, engine.mask, len(engine.reward_names)), stands_still
         assert isinstance(engine, CompiledEngine)
         if engine.starts_at_once:
             return self.start_engine(iteration), False
         if iteration == int(state.counters.engine_started):
             return state.position, False
-        return start_position(*engine.reset_all(state.position.engine), engine.num_envs), False
+        anew, obs = engine.reset_all(state.position.engine)
+        mask, components = engine.mask_of(anew), len(engine.reward_names)
+        return start_position(anew, obs, engine.num_envs, mask, components), False
 
     def _room(self, longest_steps: int) -> int:
         return room(longest_steps, self.columns, self.engine.max_episode_steps)
