@@ -111,7 +111,7 @@ def test_episodes_that_fill_their_columns_give_the_update_of_steps(algo: str) ->
         ended & np.array([False, True, True]),
         np.ones((steps, episodes), bool),
     )
-    shape, hyper = update_shape(found), Schedules(found).hyper(0.0, 1.0, 1.0)
+    shape, hyper = update_shape(found, parts), Schedules(found).hyper(0.0, 1.0, 1.0)
     learner = start_learner(policy.init(jax.random.key(0)), shape)
     stats, none = ObsStats(np.zeros(2, np.float32), np.ones(2, np.float32)), np.zeros(1, bool)
     by_steps = make_update(policy, shape, steps * episodes, none)

@@ -69,7 +69,7 @@ class Session(EngineSession):
     def fresh_state(self) -> TrainState:
         """The state before the first iteration."""
         flat = self.policy.init(jax.random.key(self.streams.number("parameters", 0)))
-        shape = update_shape(self.plan)
+        shape = update_shape(self.plan, self.plan["minibatches"] or 1)
         width = self.policy.inputs.vector_size
         return TrainState(
             learner=start_learner(flat, shape),
@@ -107,7 +107,7 @@ def build_session(
     factor_matters = plan["value_rate_factor"] != 1.0
     nothing = np.zeros(1, bool)
     value_only = policy.value_only(jax.random.key(0)) if factor_matters else nothing
-    shape = update_shape(plan)
+    shape = update_shape(plan, plan["minibatches"] or 1)
     names: list[str] = []
     if episodes is None:
         made = make_update(policy, shape, num_envs * plan["rollout_steps"], value_only)

@@ -13,11 +13,11 @@ from batchwright.planning.quantity import Plan
 from batchwright.training.update import Hyper, UpdateShape
 
 
-def update_shape(plan: Plan) -> UpdateShape:
-    """What is compiled into the update; rollouts of episodes are cut by `planning.episodes` instead."""
+def update_shape(plan: Plan, minibatches: int) -> UpdateShape:
+    """What is compiled into the update."""
     return UpdateShape(
         algo=plan.algo,
-        minibatches=plan["minibatches"] or 1,
+        minibatches=minibatches,
         epochs=plan["epochs"],
         advantage_norm=plan["advantage_norm"],
         baseline=plan["baseline"],
