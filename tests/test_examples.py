@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,12 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-BUDGETS = {"plan_in_python.py": [], "train_in_python.py": ["4000"], "own_network.py": ["4000"]}
+BUDGETS = {
+    "plan_in_python.py": [],
+    "train_in_python.py": ["4000"],
+    "own_network.py": ["4000"],
+    "reward_from_recording.py": ["600"],
+}
 """Words for the examples that are programs; `own_environment.py` is trained by the command instead."""
 LONGEST_EXAMPLE_LINES = 60
 
@@ -50,6 +56,14 @@ def test_a_training_example_leaves_one_run_and_tells_its_evaluation(name: str, t
     assert len(runs) == 1
     # 8 environments x 32 steps in the tuned preset: 4000 steps are 16 iterations, rounded up.
     assert len((runs[0] / "metrics.jsonl").read_text().splitlines()) == 16
+
+
+def test_a_reward_model_tells_near_from_far(tmp_path: Path) -> None:
+    name = "reward_from_recording.py"
+    printed = run([sys.executable, str(copy_of_examples(tmp_path) / name), *BUDGETS[name]], tmp_path)
+    near, far = (float(word) for word in re.findall(r"origin (-?[\d.]+), far from it (-?[\d.]+)", printed)[0])
+    assert near > far + 1
+    assert (tmp_path / "runs" / "point" / "rewards.html").is_file()
 
 
 def test_an_environment_in_a_file_is_trained_by_its_name(tmp_path: Path) -> None:

@@ -109,6 +109,12 @@ def test_ctrl_c_saves_and_a_resumed_run_equals_one_that_was_never_stopped(point_
     assert first_difference(read_metrics(record), read_metrics(tmp_path / "whole" / "metrics.jsonl")) is None
 
 
+def test_a_run_is_proved_by_a_second_one(trained: Path) -> None:
+    answer = run("prove", str(trained))
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith("identical: 15 iterations")
+
+
 def test_a_recording_that_changed_is_not_resumed(tmp_path: Path) -> None:
     file = write_libero(tmp_path / "a.hdf5", some_episodes(8))
     batchwright.learn_reward(file, run_dir=tmp_path / "run", total_updates=20, **SMALL)

@@ -34,6 +34,8 @@ class RecordedFacts:
     images: bool
     returns_from: str
     """Where the returns come from, as a person reads it."""
+    digest: str = ""
+    """Of episodes, lengths and returns."""
 
 
 def plan_recorded(resolved: Resolved, facts: RecordedFacts, machine: Machine) -> Plan:
@@ -55,6 +57,9 @@ def plan_recorded(resolved: Resolved, facts: RecordedFacts, machine: Machine) ->
         if ledger.stated(name) is not None:
             ledger.adopt(name, ledger.stated(name), "")
     _memory(ledger, facts, machine)
+    ledger.settle(
+        "recording_digest", facts.digest, "", "of episodes, lengths and returns: a resumed run needs the same"
+    )
     return Plan(
         RECORDED,
         str(how),

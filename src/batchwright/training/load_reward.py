@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from batchwright.envs import spaces
 from batchwright.envs.spaces import Discrete, Leaf, MultiDiscrete
 from batchwright.training import checkpoint
 from batchwright.training.reward_model import ROWS_AT_ONCE, ModelSpec, RewardModel, Scales
-from batchwright.training.reward_run import read_model_file
+from batchwright.training.reward_run import MODEL
 
 
 class LearnedReward:
@@ -99,8 +98,7 @@ def _arrays(given: Any, leaves: Mapping[str, Leaf], name: str) -> tuple[dict[str
 def load_reward(run: str | Path) -> LearnedReward:
     """The reward model of a run's last good checkpoint; the recording is not needed, and no code of a file is run."""
     directory = RunDir.open(run)
-    spec = ModelSpec.from_json(json.dumps(read_model_file(directory)))
-    model = RewardModel(spec)
+    model = RewardModel(_read_spec(directory))
     blank = model.start(0, model.no_scales())
     found = checkpoint.load_last(directory.checkpoints, blank, lambda text: warnings.warn(text, stacklevel=4))
     if found is None:
@@ -108,3 +106,16 @@ def load_reward(run: str | Path) -> LearnedReward:
     state, manifest, _ = found
     params, scales = jax.tree.map(jnp.asarray, (state.params, state.scales))
     return LearnedReward(model, params, scales, manifest["iteration"])
+
+
+def _read_spec(run: RunDir) -> ModelSpec:
+    """What the model takes, by the run's own file."""
+    try:
+        return ModelSpec.from_json((run.path / MODEL).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(
+            f"{run} is not the run of a reward model: it has no {MODEL}.",
+            ["batchwright rrd DATA", "batchwright.load(run)"],
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{run.path / MODEL} is damaged: {error}.", ["train anew in another --run-dir"]) from None

@@ -48,6 +48,7 @@ class RewardData:
             4 * sum(spaces.action_size(leaf) for leaf in actions),
             any(spaces.is_image(leaf) for leaf in leaves),
             self.source,
+            self.digest,
         )
 
     def spec(self, hidden: tuple[int, ...]) -> ModelSpec:

@@ -32,7 +32,7 @@ from batchwright.training import checkpoint
 from batchwright.training.launch import open_run, versions
 from batchwright.training.loop import DivergedError
 from batchwright.training.reward_data import RewardData, check_returns, draw_source, find_data, split
-from batchwright.training.reward_model import ModelSpec, RewardModel, RewardState
+from batchwright.training.reward_model import RewardModel, RewardState
 from batchwright.training.signals import stop_when_asked
 from batchwright.watch.agreement import agreement, spearman
 from batchwright.watch.metric_log import EventLog, MetricLog
@@ -66,20 +66,17 @@ def prepare_reward(
     run_dir: str | Path | None,
     on_plan: Callable[[Plan], None] | None = None,
 ) -> Path:
-    """A run directory with its plan and what the model takes; nothing is trained yet."""
+    """A run directory with its plan; nothing is trained yet."""
     resolved = resolve(_with_whole_paths(flags), preset, config)
     data = find_data(resolved)
     check_returns(data, resolved)
     plan = plan_recorded(resolved, data.facts, probe_machine())
-    spec = data.spec(_hidden(plan))
-    RewardModel(spec)
+    RewardModel(data.spec(_hidden(plan)))  # what no network can take is refused before a directory is made
     if on_plan is not None:
         on_plan(plan)
     run = RunDir.create(run_dir, run_name(data.name, plan.algo, plan["seed"]))
     write_atomically(run.config_path, to_yaml(resolved).encode())
     write_atomically(run.plan_path, plan.to_json().encode())
-    about = json.loads(spec.to_json()) | {"recording": {"path": str(data.recording.path), "digest": data.digest}}
-    write_atomically(run.path / MODEL, json.dumps(about, indent=2).encode())
     return run.path
 
 
@@ -144,14 +141,15 @@ def continue_reward(path: str | Path, quiet: bool = False) -> RewardResult:
 
 def _open(run: RunDir, resolved: Resolved, plan: Plan, quiet: bool) -> _Run:
     data = find_data(resolved)
-    about = read_model_file(run)
-    if about["recording"]["digest"] != data.digest:
+    if plan["recording_digest"] != data.digest:
         raise UserError(
             f"{data.recording.path} has changed since {run} was begun: other episodes, lengths or returns.",
             [f"batchwright rrd {data.recording.path} with another --run-dir"],
         )
     training, held_out = split(len(data.entries), plan["held_out_episodes"], plan["seed"])
-    model = RewardModel(data.spec(_hidden(plan)))
+    spec = data.spec(_hidden(plan))
+    model = RewardModel(spec)
+    write_atomically(run.path / MODEL, spec.to_json().encode())
     told = _Run(run, plan, data, model, None, training, held_out, quiet)  # type: ignore[arg-type]
     told.say(*header_lines(plan, data.recording.kind, str(data.recording.path), data.returns), f"run directory: {run}")
     told.bank = data.read(run.path / FRAMES if plan["frames_on_disk"] else None)
@@ -246,13 +244,16 @@ def _flat(fit: dict[str, Any]) -> dict[str, Any]:
 def _finish(one: _Run, state: RewardState, events: EventLog, seconds: float) -> RewardResult:
     iterations, updates = int(state.iteration), int(state.iteration) * one.plan["updates_per_iteration"]
     if iterations < one.plan["iterations"]:
-        one.say(f"interrupted after iteration {iterations}; go on with: batchwright resume {one.run}")
+        told = f"interrupted after iteration {iterations}; go on with: batchwright resume {one.run}"
+        events.record("interrupted", iterations, told)
+        one.say(told)
         return RewardResult(one.run.path, {}, iterations, updates, True, seconds)
     fit = one.fit(state)
     write_atomically(one.run.path / FIT, json.dumps(fit, indent=2).encode())
     among = one.held_out if len(one.held_out) else one.training
     write_atomically(one.run.path / PICTURE, picture(_strips(one, state, among), one.data.name).encode())
     events.record("fit", iterations, "measured", **fit)
+    events.record("finished", iterations, "trained to the end of its plan")
     one.say("", *fit_lines(fit), "", f"model: {one.run}", f"fit: {one.run.path / FIT}")
     one.say(f"rewards along {min(PICTURED, len(among))} episodes: {one.run.path / PICTURE}")
     return RewardResult(one.run.path, fit, iterations, updates, False, seconds)
@@ -277,18 +278,3 @@ def _strips(one: _Run, state: RewardState, among: np.ndarray) -> list[Strip]:
             )
         )
     return strips
-
-
-def read_model_file(run: RunDir) -> dict[str, Any]:
-    """`model.json` of a run: what the model takes, and what it was learned from."""
-    try:
-        about = json.loads((run.path / MODEL).read_text(encoding="utf-8"))
-        ModelSpec.from_json(json.dumps(about))
-        return dict(about) if about["recording"]["digest"] else {}
-    except FileNotFoundError:
-        raise UserError(
-            f"{run} is not the run of a reward model: it has no {MODEL}.",
-            ["batchwright rrd DATA", "batchwright.load(run)"],
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{run.path / MODEL} is damaged: {error}.", ["train anew in another --run-dir"]) from None
