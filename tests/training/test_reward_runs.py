@@ -185,6 +185,9 @@ def test_what_the_recording_holds_is_told_without_training(tmp_path: Path) -> No
     assert told["bytes"] == 34 * 12 + 30 * (8 + 4)
     shown = run_line(f"rrd {file} --show").out
     assert "4 episodes, 30 steps; lengths 6 to 9" in shown
+    bare = write_lerobot(tmp_path / "l", some_episodes(4), reward=False)
+    assert "returns: none recorded" in run_line(f"rrd {bare} --show").out
+    assert "has no 'next.reward'" in refusal(f"rrd {bare}").err
 
 
 @pytest.mark.parametrize(

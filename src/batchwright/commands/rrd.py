@@ -54,7 +54,7 @@ def _show(flags: dict[str, Any], preset: str | None, config: str | None, as_json
     from batchwright.config.load import resolve
     from batchwright.training.reward_data import find_data, summary
 
-    told = summary(find_data(resolve(flags, preset, config)))
+    told = summary(find_data(resolve(flags, preset, config), needs_returns=False))
     print(json.dumps(told, indent=2) if as_json else "\n".join(_summary_lines(told)))
 
 
@@ -65,8 +65,7 @@ def _summary_lines(told: dict[str, Any]) -> list[str]:
         f"{told['path']}: {told['format']}",
         f"  {told['episodes']:,} episodes, {told['steps']:,} steps; lengths {length['min']} to {length['max']}, "
         f"mean {length['mean']:.4g}",
-        f"  returns ({returns['from']}): mean {returns['mean']:.4g}, spread {returns['std']:.4g}, "
-        f"median {returns['median']:.4g}, {returns['min']:.4g} to {returns['max']:.4g}",
+        _returns_line(returns),
         "",
         f"  {'key':<{width}}  {'part':<11}  {'used':<4}  {'stored as':<9}  {'memory':>10}  shape",
     ]
@@ -82,3 +81,12 @@ def _summary_lines(told: dict[str, Any]) -> list[str]:
         f"  keys of one number per step: {', '.join(told['per_step_keys']) or 'none'}",
         f"  memory of what is used: {show_bytes(told['bytes'])}",
     ]
+
+
+def _returns_line(returns: dict[str, Any] | None) -> str:
+    if returns is None:
+        return "  returns: none recorded; --success-key KEY or --returns FILE brings them"
+    return (
+        f"  returns ({returns['from']}): mean {returns['mean']:.4g}, spread {returns['std']:.4g}, "
+        f"median {returns['median']:.4g}, {returns['min']:.4g} to {returns['max']:.4g}"
+    )

@@ -71,8 +71,11 @@ class RewardData:
         return Bank(self.recording, self.choice, self.entries, self.returns, folder)
 
 
-def find_data(resolved: Resolved) -> RewardData:
-    """The recording that the wishes name; returns are read and checked, observations are not."""
+def find_data(resolved: Resolved, needs_returns: bool = True) -> RewardData:
+    """The recording that the wishes name; returns are read, observations are not.
+
+    Without returns, where none are needed, they are not numbers.
+    """
     wishes = resolved.config.recorded
     if wishes.data is None:
         raise UserError("recorded episodes are needed.", ["batchwright rrd FOLDER"])
@@ -83,14 +86,19 @@ def find_data(resolved: Resolved) -> RewardData:
     recording = open_recording(wishes.data)
     keys = tuple(key.strip() for key in (wishes.obs_keys or "").split(",") if key.strip())
     file = None if wishes.returns is None else Path(wishes.returns).expanduser()
-    choice = choose(recording, keys, wishes.action_key, wishes.reward_key, wishes.success_key, file is None)
+    choice = choose(
+        recording, keys, wishes.action_key, wishes.reward_key, wishes.success_key, needs_returns and file is None
+    )
     seed = resolved.config.running.seed or 0
     entries = _drawn_entries(recording, wishes.recorded_episodes, seed)
-    all_returns = returns_of(recording, choice, recording.entries if file else entries, file)
-    if file is not None:
-        by_id = dict(zip((entry.id for entry in recording.entries), all_returns, strict=True))
-        all_returns = np.array([by_id[entry.id] for entry in entries])
-    return RewardData(recording, choice, entries, all_returns, told_source(choice, file), Path(wishes.data).name)
+    name = Path(wishes.data).name
+    if file is None and choice.reward is None and choice.success is None:
+        return RewardData(recording, choice, entries, np.full(len(entries), np.nan), "none recorded", name)
+    # A file tells of all episodes, also of those that were not drawn.
+    asked = entries if file is None else recording.entries
+    by_id = dict(zip((e.id for e in asked), returns_of(recording, choice, asked, file), strict=True))
+    returns = np.array([by_id[entry.id] for entry in entries])
+    return RewardData(recording, choice, entries, returns, told_source(choice, file), name)
 
 
 def _drawn_entries(recording: Recording, most: int | None, seed: int) -> list[Entry]:
@@ -139,7 +147,9 @@ def summary(data: RewardData) -> dict[str, Any]:
         "episodes": len(lengths),
         "steps": steps,
         "length": {"min": int(lengths.min()), "mean": float(lengths.mean()), "max": int(lengths.max())},
-        "returns": {
+        "returns": None
+        if np.isnan(returns).any()
+        else {
             "from": data.source,
             "mean": float(returns.mean()),
             "std": float(returns.std()),

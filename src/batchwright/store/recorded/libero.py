@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,8 @@ import numpy as np
 from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Leaf
-from batchwright.store.recorded.interface import EXTRA, Entry, Recording, leaf_of
+from batchwright.store.recorded.hdf5 import open_hdf5
+from batchwright.store.recorded.interface import Entry, Recording, leaf_of
 
 ENDINGS = (".hdf5", ".h5")
 
@@ -134,19 +133,3 @@ def _demos(handle: Any, file: Path) -> list[str]:
     if not names:
         raise UserError(f"{file} has no demonstrations: 'data' is empty.", ["remove the file"])
     return sorted(names, key=lambda name: int(re.sub(r"\D", "", name)))
-
-
-@contextmanager
-def open_hdf5(file: Path) -> Iterator[Any]:
-    """An HDF5 file to read; one that is damaged is told by name."""
-    try:
-        import h5py
-    except ImportError:
-        raise UserError("reading HDF5 needs h5py, which is not installed.", [EXTRA]) from None
-    try:
-        with h5py.File(file, "r") as handle:
-            yield handle
-    except (OSError, RuntimeError, KeyError) as error:
-        raise UserError(
-            f"{file} cannot be read as HDF5: {str(error).splitlines()[0]}.", ["copy it again", "remove the file"]
-        ) from None

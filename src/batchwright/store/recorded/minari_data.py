@@ -13,6 +13,7 @@ import numpy as np
 from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Leaf
+from batchwright.store.recorded.hdf5 import open_hdf5
 from batchwright.store.recorded.interface import EXTRA, Entry, Recording, listed
 
 METADATA = "metadata.json"
@@ -88,6 +89,9 @@ class MinariRecording(Recording):
         return np.asarray(_value_at(self._episode(entry)["actions"], key, "action"))
 
     def per_step(self, entry: Entry, key: str) -> np.ndarray:
+        if key in OWN_COLUMNS and entry.file.suffix == ".hdf5":  # returns are asked for first: no image is decoded
+            with open_hdf5(entry.file) as handle:
+                return np.asarray(handle[f"episode_{entry.id}/{key}"][()])
         episode = self._episode(entry)
         if key in OWN_COLUMNS:
             return np.asarray(episode[key])
