@@ -93,9 +93,9 @@ class InfiniteObservation(Counted):
 
 
 class Deceptive(JaxTask):
-    """A corridor of 8 places: resting at its begin pays 0.3 a step, its far end 1 a step, the way between nothing."""
+    """A corridor of 6 places: resting at its begin pays 0.5 a step, its far end 2 a step, the way between costs 0.2."""
 
-    observation = box(0.0, 1.0, (8,))
+    observation = box(0.0, 1.0, (6,))
     action = Discrete(3)
     max_episode_steps = 32
 
@@ -103,12 +103,12 @@ class Deceptive(JaxTask):
         return jnp.zeros((), jnp.int32)
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
-        after = jnp.clip(state + jnp.where(action == 1, 1, jnp.where(action == 2, -1, 0)), 0, 7)
+        after = jnp.clip(state + jnp.where(action == 1, 1, jnp.where(action == 2, -1, 0)), 0, 5)
         resting = (action == 0) & (state == 0)
-        return after, jnp.where(after == 7, 1.0, jnp.where(resting, 0.3, 0.0)), jnp.bool_(False)
+        return after, jnp.where(after == 5, 2.0, jnp.where(resting, 0.5, -0.2)), jnp.bool_(False)
 
     def observe(self, state: Any) -> Any:
-        return jax.nn.one_hot(state, 8, dtype=jnp.float32)
+        return jax.nn.one_hot(state, 6, dtype=jnp.float32)
 
 
 class TwoChoices(JaxTask):

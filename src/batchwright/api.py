@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from batchwright.planning.make import make_plan
 from batchwright.planning.quantity import Plan, TaskFacts
 
 if TYPE_CHECKING:
+    from batchwright.doctor.diagnosis import Diagnosis
     from batchwright.envs.catalog import TaskSpec
     from batchwright.nets.policy import NetworkMaker
     from batchwright.training.launch import Result, Voices
@@ -267,6 +269,33 @@ def load_reward(run: str | Path) -> LearnedReward:
     from batchwright.training.load_reward import load_reward as load_model
 
     return load_model(run)
+def diagnose(run: str | Path) -> Diagnosis:
+    """What is wrong with a run: finished, unfinished or crashed; damage to its record is said, not raised."""
+    from batchwright.core.run_dir import RunDir
+    from batchwright.doctor.case import Facts, facts_of
+    from batchwright.doctor.diagnosis import Diagnosis
+    from batchwright.doctor.triage import triage
+    from batchwright.planning.quantity import plan_from_dict
+    from batchwright.watch.metric_log import read_events, read_metrics
+
+    found = RunDir(Path(run).expanduser())
+    if not found.metrics_path.is_file() and not found.plan_path.is_file():
+        RunDir.open(run)  # says what is wrong with the path
+    remarks = []
+    try:
+        facts = facts_of(plan_from_dict(json.loads(found.plan_path.read_text())))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        facts = Facts()
+        remarks.append(f"the plan cannot be read ({error}): findings that need its numbers are left out")
+    records, events = read_metrics(found.metrics_path), read_events(found.events_path)
+    for name, lines in (("metrics.jsonl", records), ("events.jsonl", events)):
+        if lines.unreadable:
+            remarks.append(f"{lines.unreadable} lines of {name} cannot be read and were passed over")
+    planned = facts.number("iterations")
+    done = bool(records) and planned is not None and records[-1]["iteration"] + 1 >= planned
+    diverged = any(event["kind"] == "diverged" for event in events)
+    status = "diverged" if diverged else "finished" if done else "unfinished"
+    return Diagnosis(str(found), status, len(records), triage(records, facts, events), remarks)
 
 
 def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:

@@ -75,6 +75,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("seeing", "show runs live in a browser"),
     "report": ("seeing", "write one page about runs that opens without a connection"),
     "rrd": ("rrd", "learn rewards of steps from the returns of recorded episodes"),
+    "doctor": ("health", "say what is wrong with a run, and the flags to try"),
     "presets": ("planning", "list presets, or show one with its source"),
     "envs": ("planning", "list the environments that can be trained here"),
 }

@@ -58,6 +58,11 @@ class TaskFacts:
     episode_steps: int | None = None
     """The time limit, or the length the user stated."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """What is known, as `plan.json` has it."""
+        told = {name: value for name, value in vars(self).items() if value is not None}
+        return told | ({"obs_shape": list(self.obs_shape)} if self.obs_shape is not None else {})
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -97,6 +102,7 @@ class Plan:
             "quantities": {name: quantity.to_json() for name, quantity in self.quantities.items()},
             "warnings": list(self.warnings),
             "alternatives": list(self.alternatives),
+            "task": self.task.to_dict(),
         }
 
     def explain(self, everything: bool = False) -> str:
@@ -124,5 +130,10 @@ def plan_from_dict(record: Mapping[str, Any], task: TaskFacts | None = None) -> 
         quantities,
         remarks=tuple(record["warnings"]),
         alternatives=tuple(record["alternatives"]),
-        task=task or TaskFacts(),
+        task=task or _task_from_dict(record.get("task", {})),
     )
+
+
+def _task_from_dict(record: Mapping[str, Any]) -> TaskFacts:
+    known = {name: value for name, value in record.items() if name in TaskFacts.__dataclass_fields__}
+    return TaskFacts(**known | ({"obs_shape": tuple(known["obs_shape"])} if "obs_shape" in known else {}))

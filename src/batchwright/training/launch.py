@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import RunDir, run_name
 from batchwright.data.rollout import Rollout
 from batchwright.nets.policy import NetworkMaker
-from batchwright.planning.quantity import Plan, TaskFacts, plan_from_dict
+from batchwright.planning.quantity import Plan, plan_from_dict
 from batchwright.training import checkpoint
 from batchwright.training.build import OWN_NETWORK, build_session
 from batchwright.training.guard import dump
@@ -81,7 +81,8 @@ def open_run(path: str | Path) -> tuple[RunDir, Resolved, Plan]:
     resolved = resolve(config_file=run.config_path)
     try:
         record = json.loads(run.plan_path.read_text())
-        plan = plan_from_dict(record, TaskFacts(name=resolved.config.task.env))
+        plan = plan_from_dict(record)
+        plan = replace(plan, task=replace(plan.task, name=resolved.config.task.env))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{run.plan_path} is damaged: {error}.", ["train anew in another --run-dir"]) from None
     return run, resolved, plan

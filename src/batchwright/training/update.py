@@ -19,6 +19,7 @@ from batchwright.learn.returns import explained_variance, gae, normalise_advanta
 from batchwright.nets.normalise import batch_moments
 from batchwright.nets.policy import ObsStats, Outputs, Policy
 from batchwright.store.minibatches import cut, layout
+from batchwright.training.scales import told_by_scales
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,7 @@ def prepare_rows(
     learned = (target_TNK - hyper.value_mean) / hyper.value_std
     table = Rows(now, rollout.action, log_prob, advantage, learned, out.value[:steps], weight, rollout.mask)
     told = _told_by_values(value.sum(-1), target_TNK.sum(-1), weight) | _finite_rollout(rollout)
+    told |= told_by_scales(policy, rollout)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), table), told
 
 
@@ -166,6 +168,7 @@ def _told_by_values(value_TN: jax.Array, target_TN: jax.Array, weight_TN: jax.Ar
         "value_mean": (value_TN * weight_TN).sum() / jnp.maximum(count, 1.0),
         "target_mean": mean[0],
         "target_squares": squares[0],
+        "target_std": jnp.sqrt(squares[0] / jnp.maximum(count, 1.0)),
     }
 
 

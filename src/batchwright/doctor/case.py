@@ -1,0 +1,136 @@
+"""What the doctor looks at: a run's records as columns, the numbers of its plan, its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from batchwright.planning.quantity import PRESET, Plan
+
+Column = NDArray[np.float64]
+
+MOST_RECORDS = 400
+"""Iterations that are looked at; a longer record is thinned evenly, so that a look costs the same in any run."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The numbers a run was made with, as far as they are known; None where they are not."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    from_preset: frozenset[str] = frozenset()
+    """Numbers that come with a preset's own evidence: less to blame than a stated one."""
+    trainer: str = "batchwright"
+
+    def get(self, name: str) -> Any:
+        return self.values.get(name)
+
+    def number(self, name: str) -> float | None:
+        """A number, or None where it is not known or not a number."""
+        value = self.values.get(name)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def facts_of(plan: Plan) -> Facts:
+    """The facts of a plan of ours."""
+    task = plan.task
+    told = {
+        "algo": plan.algo,
+        "regime": plan.regime,
+        "discrete": task.discrete,
+        "action_size": task.action_size,
+        "episode_steps": task.episode_steps,
+    }
+    values = {name: quantity.value for name, quantity in plan.quantities.items()}
+    preset = frozenset(name for name, quantity in plan.quantities.items() if quantity.source == PRESET)
+    return Facts({**told, **values}, preset)
+
+
+class Case:
+    """One run to be judged. Columns have one entry per kept record; NaN where a record lacks the metric."""
+
+    def __init__(
+        self, records: Sequence[Mapping[str, Any]], facts: Facts, events: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        self.length = len(records)
+        self.records = thin(records)
+        self.facts = facts
+        self.events = events
+        self._columns: dict[str, Column] = {}
+
+    def column(self, name: str) -> Column:
+        """All kept values of a metric."""
+        found = self._columns.get(name)
+        if found is None:
+            found = np.array([_number(record.get(name)) for record in self.records], np.float64)
+            self._columns[name] = found
+        return found
+
+    def has(self, name: str) -> bool:
+        return bool(np.isfinite(self.column(name)).any())
+
+    def names(self, prefix: str) -> list[str]:
+        """The metrics whose names begin so, as the last record has them."""
+        return [name for name in (self.records[-1] if self.records else {}) if name.startswith(prefix)]
+
+    def typical(self, name: str, begin: float = 0.0, end: float = 1.0) -> float | None:
+        """The median over a part of the record, by shares of its length; None where there is no value."""
+        values = self._part(self.column(name), begin, end)
+        return float(np.median(values)) if len(values) else None
+
+    def highest(self, name: str, begin: float = 0.0, end: float = 1.0) -> float | None:
+        values = self._part(self.column(name), begin, end)
+        return float(values.max()) if len(values) else None
+
+    def while_learning(self, name: str) -> Column:
+        """Finite values of the iterations in which the learning rate was at least a third of its highest.
+
+        Where a schedule has taken the rate to 0, nothing moves and nothing can be judged by it.
+        """
+        rate, values = self.column("learning_rate"), self.column(name)
+        keep = np.isfinite(values)
+        if np.isfinite(rate).any():
+            keep &= ~(rate < np.nanmax(rate) / 3)
+        return values[keep]
+
+    def returns(self) -> Column:
+        """The mean return of each iteration in which episodes ended."""
+        values = self.column("episode_return")
+        return values[np.isfinite(values)]
+
+    @property
+    def share_done(self) -> float:
+        """How much of the planned run the record covers; 1 where nobody knows."""
+        planned = self.facts.number("iterations")
+        return min(1.0, self.length / planned) if planned else 1.0
+
+    @property
+    def episode_steps(self) -> float | None:
+        """The longest that episodes are known to last: the time limit, or the longest mean seen."""
+        limit = self.facts.number("episode_steps")
+        seen = self.highest("episode_length")
+        return limit or seen
+
+    def iteration_at(self, index: int) -> int:
+        return int(self.records[index].get("iteration", index))
+
+    def _part(self, values: Column, begin: float, end: float) -> Column:
+        count = len(values)
+        part = values[int(begin * count) : max(int(end * count), int(begin * count) + 1)]
+        return part[np.isfinite(part)]
+
+
+def thin(records: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """At most `MOST_RECORDS`, evenly; the first and the last are kept."""
+    if len(records) <= MOST_RECORDS:
+        return records
+    chosen = np.linspace(0, len(records) - 1, MOST_RECORDS).round().astype(int)
+    return [records[index] for index in chosen]
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else np.nan

@@ -1,0 +1,42 @@
+"""What the doctor hands over: whose run, how far it came, the findings, and what could not be known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from batchwright.doctor.finding import Finding
+from batchwright.doctor.text import report
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Findings of one run, the first to mend first."""
+
+    name: str
+    status: str
+    """`finished`, `unfinished`, `diverged`, or the trainer whose log it is."""
+    iterations: int
+    findings: Sequence[Finding]
+    remarks: Sequence[str] = ()
+    """Damage of the record that was passed over."""
+    unknown: Sequence[str] = ()
+    """Numbers that findings ask for and the record does not tell."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "run": self.name,
+            "status": self.status,
+            "iterations": self.iterations,
+            "healthy": not any(finding.alarm for finding in self.findings),
+            "findings": [finding.to_dict() for finding in self.findings],
+            "remarks": list(self.remarks),
+            "unknown": list(self.unknown),
+        }
+
+    def __str__(self) -> str:
+        title = "\n".join(
+            [f"{self.name}: {self.status}, {self.iterations} iterations", *(f"  {text}" for text in self.remarks)]
+        )
+        return report(self.findings, title, self.unknown)
