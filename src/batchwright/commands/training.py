@@ -86,7 +86,8 @@ def finish(work: Any, as_json: bool) -> int:
             result: Result | RewardResult = work()
     except DivergedError as error:
         print(f"error: training diverged and could not be rescued: {error}.", file=sys.stderr)
-        print("  fix: --learning-rate lower, --max-grad-norm lower, or mend the environment's numbers", file=sys.stderr)
+        fixes = error.fixes or ("mend the environment's numbers", "batchwright doctor --checklist")
+        print(f"  fix: {'   or   '.join(fixes)}", file=sys.stderr)
         return DIVERGED
     if as_json:
         print(json.dumps({**asdict(result), "run_dir": str(result.run_dir)}))

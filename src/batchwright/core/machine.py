@@ -91,6 +91,32 @@ def usable_ram_bytes(root: Path = Path("/")) -> int:
     return min(limit for limit in limits if limit is not None)
 
 
+def used_ram_bytes(root: Path = Path("/")) -> int | None:
+    """Bytes in use under the limit of `usable_ram_bytes`, files that can be dropped left out; None where nobody tells.
+
+    Within a cgroup's limit that is all of the cgroup, workers of environments included.
+    """
+    for folder in reversed(_cgroup_folders(root, "", "sys/fs/cgroup")):
+        if _read_bytes(folder / "memory.max") is not None:
+            return _less_droppable(folder / "memory.current", folder / "memory.stat", "inactive_file")
+    for folder in reversed(_cgroup_folders(root, "memory", "sys/fs/cgroup/memory")):
+        if _read_bytes(folder / "memory.limit_in_bytes") is not None:
+            return _less_droppable(folder / "memory.usage_in_bytes", folder / "memory.stat", "total_inactive_file")
+    free = _named_number(root / "proc/meminfo", "MemAvailable:")
+    return None if free is None else _total_ram_bytes(root) - 1024 * free
+
+
+def _less_droppable(used: Path, stat: Path, name: str) -> int | None:
+    total = _read_bytes(used)
+    return None if total is None else total - (_named_number(stat, name) or 0)
+
+
+def _named_number(path: Path, name: str) -> int | None:
+    """The number behind a word, in files of one `name number` per line."""
+    words = _read_words(path)
+    return int(words[words.index(name) + 1]) if name in words else None
+
+
 def _cgroup_folders(root: Path, controller: str, mount: str) -> list[Path]:
     """The process's cgroup folder and every parent up to the mount: any of them may hold the limit."""
     base = root / mount

@@ -31,17 +31,18 @@ def entropy_collapse(case: Case) -> Finding | None:
     below = np.flatnonzero(finite < low)
     if len(below) == 0 or (not boxes and start < 0.05):
         return None
-    when = case.share_done * below[0] / len(finite)
+    when = case.share_done * float(below[0]) / len(finite)
     stayed = float(np.mean(finite[below[0] :] < low)) > 0.8
     if when > EARLY or not stayed:
         return None
-    gained = relative_gain(case, below[0] / len(finite))
+    gained = relative_gain(case, float(below[0]) / len(finite))
+    if gained >= 0.2:
+        return None
     bonus = case.facts.number("entropy_start") or 0.0
-    confidence = 0.85 if gained < 0.2 else 0.3
     return Finding(
         "entropy-collapse",
-        WARNING if gained < 0.2 else NOTE,
-        confidence,
+        WARNING,
+        0.85,
         f"entropy fell from {figure(start)} to {figure(float(np.median(finite[below[0] :])))} nats within "
         f"{when:.0%} of the run; the return has gained {gained:.0%} of its spread since.",
         "the policy became certain before it had tried enough",
@@ -98,7 +99,8 @@ def entropy_bonus_too_high(case: Case) -> Finding | None:
         "entropy-bonus-too-high",
         WARNING if sure else NOTE,
         0.95 if sure else 0.4,
-        f"entropy began at {figure(start)} and is {figure(late)} nats in the second half; the bonus is {figure(bonus)}.",
+        f"entropy began at {figure(start)} and is {figure(late)} nats in the second half, with a bonus of "
+        f"{figure(bonus)}.",
         "the bonus pays more for being random than the task pays for being good",
         f"{GUIDE}: 0.01 discrete, 0.001 continuous, annealed to 0",
         (f"{flag('entropy_start', ENTROPY_START[not _has_boxes(case)])} {flag('entropy_end', 0.0)}",),

@@ -8,7 +8,7 @@ from typing import Any
 
 from batchwright.doctor.case import MOST_RECORDS, Case, Facts
 from batchwright.doctor.finding import Finding
-from batchwright.doctor.triage import examine, worsened
+from batchwright.doctor.triage import examine, unexplained, worsened
 
 LOOKS_PER_RUN = 20
 FIRST_LOOK = 5
@@ -67,8 +67,12 @@ class LiveDoctor:
         """What is new at the end of a run, or when it broke off."""
         return self._new(examine(self._case()))
 
+    def alarms(self) -> list[Finding]:
+        """All that is wrong now, said before or not."""
+        return unexplained(examine(self._case()))
+
     def _new(self, found: Sequence[Finding]) -> list[Finding]:
-        new = [finding for finding in found if finding.alarm and worsened(finding, self._said.get(finding.name))]
+        new = [finding for finding in unexplained(found) if worsened(finding, self._said.get(finding.name))]
         self._said |= {finding.name: finding for finding in new}
         return new
 

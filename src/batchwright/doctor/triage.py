@@ -136,6 +136,13 @@ def rank(found: Sequence[Finding]) -> list[Finding]:
     return [by_name[name] for name in order]
 
 
+def unexplained(found: Sequence[Finding]) -> list[Finding]:
+    """Alarms that no other alarm of the list brings about: what is worth saying while a run goes on."""
+    loud = alarms(found)
+    brought = {name for cause in loud for name in EXPLAINS.get(cause.name, ())}
+    return [finding for finding in loud if finding.name not in brought] or loud[:1]
+
+
 def alarms(found: Sequence[Finding]) -> list[Finding]:
     """Those that ask for something to be done."""
     return [finding for finding in found if finding.alarm]

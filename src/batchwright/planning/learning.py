@@ -103,6 +103,7 @@ def settle_running(ledger: Ledger, task: TaskFacts) -> None:
     ledger.wish("checkpoint_every", checkpoint, f"about every {CHECKPOINT_STEPS:,} transitions")
     if ledger.stated("stop_return") is not None:
         ledger.adopt("stop_return", ledger.stated("stop_return"), "return")
+    ledger.wish("doctor", "say", "says what is wrong while it can still be mended", unit="")
     ledger.wish("seed", 0, "any number; state it to repeat a run", unit="")
     ledger.wish("engine", "auto", "measured when training starts", unit="")
     if ledger.stated("num_threads") is not None:

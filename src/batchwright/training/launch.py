@@ -25,6 +25,10 @@ from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import RunDir, run_name
 from batchwright.data.rollout import Rollout
+from batchwright.doctor.case import facts_of
+from batchwright.doctor.finding import Finding
+from batchwright.doctor.live import LiveDoctor
+from batchwright.doctor.text import one_line
 from batchwright.nets.policy import NetworkMaker
 from batchwright.planning.quantity import Plan, plan_from_dict
 from batchwright.training import checkpoint
@@ -35,8 +39,9 @@ from batchwright.training.loop import run as run_iterations
 from batchwright.training.on_policy import ON_POLICY_REGIME
 from batchwright.training.session import EngineSession
 from batchwright.training.state import TrainState
+from batchwright.watch.gauges import MemoryGauge
 from batchwright.watch.lines import RETURN
-from batchwright.watch.metric_log import EventLog, MetricLog, read_metrics
+from batchwright.watch.metric_log import EventLog, MetricLog, read_events, read_metrics
 from batchwright.watch.progress import Progress
 from batchwright.watch.statistics import MovingStatistics, summarise
 from batchwright.watch.writers import make_writers
@@ -119,6 +124,7 @@ class _Watch:
         self.metrics = MetricLog(run.metrics_path)
         self._voices = voices
         self.take_up([])
+        self.memory = MemoryGauge()
         self.writers = make_writers(voices.writers, run, lambda message: self.warn("writer", 0, message))
         self.evaluation: dict[str, Any] = {}
         self.stop_asked = False
@@ -133,9 +139,14 @@ class _Watch:
         self.progress = Progress(self.plan, self._voices.stream, quiet=self._voices.quiet, past=past)
         self.moving = MovingStatistics()
         self.moving.replay(past, RETURN)
+        self.doctor = LiveDoctor(facts_of(self.plan)) if self.plan.get("doctor", "say") != "off" else None
+        if self.doctor is not None:
+            self.doctor.take_up(past, read_events(self.run.events_path))
 
     def warn(self, kind: str, iteration: int, message: str) -> None:
         self.events.record(kind, iteration, message)
+        if self.doctor is not None:
+            self.doctor.hear({"kind": kind, "iteration": iteration, "message": message})
         self.progress.note(message, warning=True)
 
     def heard(self, event: dict[str, Any]) -> None:
@@ -144,11 +155,30 @@ class _Watch:
         self.progress.note(_told_of(event), warning=True)
 
     def record(self, record: dict[str, Any]) -> None:
+        record |= self.memory.read()
         self.metrics.record(record)
         self.moving.add(record.get(RETURN))
         for writer in self.writers:
             writer.write(record)
         self.progress.iteration(record)
+        if self.doctor is not None:
+            self.advise(record["iteration"], self.doctor.look(record))
+
+    def advise(self, iteration: int, found: Sequence[Finding]) -> None:
+        """Says what the doctor found, and keeps it among the events."""
+        for finding in found:
+            told = finding.to_dict()
+            text = one_line(finding)
+            self.events.record("advice", iteration, text, **{n: v for n, v in told.items() if n != "message"})
+            self.progress.note(f"doctor: {text}")
+
+    def last_advice(self, iteration: int) -> list[Finding]:
+        """The doctor's last look, when a run has ended however it ended; all that is wrong then."""
+        if self.doctor is None:
+            return []
+        found = self.doctor.last_look()
+        self.advise(iteration, found)
+        return self.doctor.alarms()
 
     def bad(self, iteration: int, what: str, rollout: Rollout, flat: Any) -> None:
         path = dump(self.run.dumps, iteration, rollout, flat)
@@ -209,8 +239,10 @@ def _train(watch: _Watch, session: EngineSession, regime: Regime) -> Result:
         with _signals(watch):
             start, actions = _resume_or_start(watch, session)
             state = run_iterations(regime, session, start, watch, actions)
+        watch.last_advice(int(state.counters.iteration) - 1)
     except DivergedError as error:
         watch.warn("diverged", error.iteration, f"training diverged: {error}")
+        error.fixes = tuple(flags for finding in watch.last_advice(error.iteration) for flags in finding.flags[:1])
         raise
     finally:
         watch.close()

@@ -48,6 +48,8 @@ class DivergedError(Exception):
     def __init__(self, what: str, iteration: int) -> None:
         super().__init__(what)
         self.iteration = iteration
+        self.fixes: tuple[str, ...] = ()
+        """Flags that the doctor names; empty where it was off or knows none."""
 
 
 def run(regime: Regime, session: Any, state: Any, watch: Watch, actions: list[np.ndarray]) -> Any:

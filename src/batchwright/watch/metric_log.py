@@ -1,7 +1,8 @@
 """The record of a run: one line of metrics per iteration, one line per event, and the comparison of two records.
 
-Names of time-valued metrics end in `_seconds` or `_per_second`. All other values of two identical runs are the same to
-the last digit: floats are written so that reading them gives the same bits.
+Names of time-valued metrics end in `_seconds` or `_per_second`; those that tell of the machine are `memory_bytes`,
+`memory_limit_bytes` and `accelerator_use`. All other values of two identical runs are the same to the last digit:
+floats are written so that reading them gives the same bits.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from batchwright.watch.json_lines import JsonLines, Lines, each_line, end_of_lin
 
 _ITERATION = re.compile(rb'\{"iteration": (\d+)[,}]')
 NOT_LOGGED = "(not logged)"
+OF_THE_MACHINE = ("_seconds", "_per_second", "memory_bytes", "memory_limit_bytes", "accelerator_use")
 
 
 class MetricLog(JsonLines):
@@ -87,7 +89,7 @@ def read_events(path: Path) -> Lines:
 
 def is_time_valued(name: str) -> bool:
     """Whether a metric may differ between two runs that are otherwise the same."""
-    return name.endswith(("_seconds", "_per_second"))
+    return name.endswith(OF_THE_MACHINE)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,97 @@
+"""Causes come before what they bring about; what was said is said once; damaged records are judged all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from made_up import HEALTHY_FACTS, case, healthy
+
+from batchwright.doctor.case import MOST_RECORDS, Case, Facts
+from batchwright.doctor.finding import DANGER, WARNING, Finding
+from batchwright.doctor.live import LiveDoctor
+from batchwright.doctor.triage import examine, rank, triage, unexplained
+
+
+def names(found: list[Finding]) -> list[str]:
+    return [finding.name for finding in found]
+
+
+def finding(name: str, severity: int, confidence: float) -> Finding:
+    return Finding(name, severity, confidence, "seen", "because", "a book")
+
+
+def test_nan_from_the_environment_outranks_divergence() -> None:
+    events = tuple(
+        {"kind": "non-finite", "iteration": k, "message": text}
+        for k, text in ((3, "parameter became nan"), (4, "observation[0] of environment 1 is inf"))
+    )
+    assert names(examine(case(events=events)))[:2] == ["nan-from-environment", "divergence"]
+
+
+def test_a_high_learning_rate_outranks_the_kl_it_causes() -> None:
+    found = names(examine(case({"learning_rate": 0.03}, learning_rate=0.03, kl=0.5, clip_fraction=0.7)))
+    assert found.index("learning-rate-too-high") == 0
+    assert found.index("kl-too-high") > 0
+
+
+def test_the_scale_of_rewards_outranks_the_values_it_spoils() -> None:
+    found = names(examine(case(target_std=1e5, reward_abs_mean=1e4, explained_variance=-2.0, value_loss=1e9)))
+    assert found[0] == "reward-scale" and "explained-variance-negative" in found[1:]
+
+
+def test_a_consequence_stands_behind_its_cause_even_when_it_is_louder() -> None:
+    loud, quiet = finding("kl-too-high", DANGER, 1.0), finding("learning-rate-too-high", WARNING, 0.6)
+    assert names(rank([loud, quiet])) == ["learning-rate-too-high", "kl-too-high"]
+
+
+def test_without_a_cause_a_symptom_is_said() -> None:
+    assert names(unexplained([finding("kl-too-high", WARNING, 0.5)])) == ["kl-too-high"]
+
+
+def test_no_record_has_no_findings() -> None:
+    assert triage([], Facts()) == []
+
+
+def test_a_record_without_a_plan_is_judged_by_its_metrics() -> None:
+    records = [healthy(k) | {"kl": 0.5, "clip_fraction": 0.8} for k in range(40)]
+    assert "kl-too-high" in names(triage(records, Facts()))
+
+
+def test_values_that_are_no_numbers_are_passed_over() -> None:
+    records: list[dict[str, Any]] = [
+        healthy(k) | {"kl": "torn", "entropy": None, "episode_return": []} for k in range(40)
+    ]
+    assert isinstance(triage(records, Facts(HEALTHY_FACTS)), list)
+
+
+def test_a_long_record_is_thinned_evenly_with_both_ends() -> None:
+    records = [{"iteration": k} for k in range(100_000)]
+    kept = Case(records, Facts()).records
+    assert len(kept) == MOST_RECORDS
+    assert (kept[0]["iteration"], kept[-1]["iteration"]) == (0, 99_999)
+
+
+def sick(iteration: int) -> dict[str, Any]:
+    return healthy(iteration) | {"kl": 0.5, "clip_fraction": 0.8, "learning_rate": 0.03}
+
+
+def test_live_each_finding_is_said_once() -> None:
+    doctor = LiveDoctor(Facts(HEALTHY_FACTS | {"learning_rate": 0.03}), clock=iter(range(10_000)).__next__)
+    said = [name for k in range(40) for name in names(doctor.look(sick(k)))]
+    assert said.count("learning-rate-too-high") == 1
+    assert "kl-too-high" not in said  # its cause has been said
+
+
+def test_live_a_resumed_run_does_not_say_again_what_was_said() -> None:
+    doctor = LiveDoctor(Facts(HEALTHY_FACTS | {"learning_rate": 0.03}), clock=iter(range(10_000)).__next__)
+    advice = {"kind": "advice", "finding": "learning-rate-too-high", "severity": "danger"}
+    doctor.take_up([sick(k) for k in range(20)], [advice])
+    assert [name for k in range(20, 40) for name in names(doctor.look(sick(k)))] == []
+
+
+def test_live_looks_stop_where_they_would_take_more_than_their_share() -> None:
+    # Every reading of the clock moves it by 1 s: a look takes 1 s, and between two looks pass 3 s.
+    doctor = LiveDoctor(Facts(HEALTHY_FACTS), clock=iter(range(10_000)).__next__)
+    for k in range(40):
+        doctor.look(healthy(k))
+    assert doctor.spent_seconds == 1.0
