@@ -57,6 +57,8 @@ def _bool(name: str, raw: Any, where: str) -> bool:
 
 
 def _text(name: str, raw: Any, where: str) -> str:
+    if raw is False and "off" in FIELDS[name].metadata["choices"]:
+        return "off"  # YAML 1.1 reads the bare word as a truth value
     if isinstance(raw, bool) or not isinstance(raw, (str, int, float, datetime.date)):
         raise UserError(f"{where}: a name is needed, got {_show(raw)}.", [_example(name)])
     text = str(raw)
