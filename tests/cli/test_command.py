@@ -41,7 +41,7 @@ def test_explain_tells_what_larger_and_smaller_do() -> None:
 def test_json_has_the_documented_form() -> None:
     for line in ("plan", "plan --algo dqn --rrd", "plan --policy act", "plan --rollout-episodes 3"):
         found = run_line(f"{line} --json").json
-        assert list(found) == ["regime", "algo", "quantities", "warnings", "alternatives"]
+        assert list(found) == ["regime", "algo", "quantities", "warnings", "alternatives", "task"]
         for quantity in found["quantities"].values():
             assert list(quantity) == ["value", "unit", "reason", "source"]
             assert quantity["source"] in ("pinned", "preset", "derived", "measured")
