@@ -269,6 +269,8 @@ def load_reward(run: str | Path) -> LearnedReward:
     from batchwright.training.load_reward import load_reward as load_model
 
     return load_model(run)
+
+
 def diagnose(run: str | Path) -> Diagnosis:
     """What is wrong with a run: finished, unfinished or crashed; damage to its record is said, not raised."""
     from batchwright.core.run_dir import RunDir

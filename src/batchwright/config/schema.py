@@ -290,7 +290,6 @@ class Running:
         regimes=BOTH_RL,
     )
     checkpoint_every: int | None = count("iterations between checkpoints", "iterations", (*BOTH_RL, RECORDED))
-    checkpoint_every: int | None = count("iterations between checkpoints", "iterations", BOTH_RL)
     doctor: str | None = wish(
         "what the doctor does while training: nothing, or say what is wrong", choices=("off", "say"), regimes=BOTH_RL
     )
