@@ -80,6 +80,8 @@ def task_facts(spec: TaskSpec) -> TaskFacts:
         obs_shape=shape,
         obs_dtype=dtype,
         episode_steps=spec.max_episode_steps,
+        hybrid=len({isinstance(leaf, spaces.Box) for _, leaf in spaces.leaves(spec.action)}) > 1,
+        reward_names=spec.reward_names,
     )
 
 

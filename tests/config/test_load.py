@@ -116,11 +116,12 @@ def test_sections_only_group(write) -> None:
 
 def test_every_field_can_be_written_in_a_file_in_its_section(write) -> None:
     samples = {int: 20, float: 0.5, bool: True, str: "x", tuple: [3, 4]}
-    from batchwright.config.values import kind_of
+    from batchwright.config.values import is_names, kind_of
 
     for section, cls in SECTIONS.items():
         for field in dataclasses.fields(cls):
-            value = (field.metadata["choices"] or [samples[kind_of(field.name)]])[0]
+            sample = ["large", "small"] if is_names(field.name) else samples[kind_of(field.name)]
+            value = (field.metadata["choices"] or [sample])[0]
             file = write(f"{section}:\n  {field.name}: {value}\n")
             found = resolve(config_file=file)
             assert found.origins[field.name].place == "mine.yaml:2"

@@ -51,6 +51,9 @@ def add_wishes(parser: argparse.ArgumentParser, leave_out: tuple[str, ...] = (),
             if values.kind_of(name) is bool:
                 group.add_argument(schema.flag_of(name), action=argparse.BooleanOptionalAction, help=meta["help"])
                 continue
+            if values.kind_of(name) is tuple and values.is_names(name):
+                group.add_argument(schema.flag_of(name), nargs="+", metavar="NAME", help=meta["help"])
+                continue
             shown = (
                 "{" + ",".join(meta["choices"]) + "}"
                 if meta["choices"]

@@ -114,6 +114,8 @@ SILENCES = {
     "rollout_episodes": ("rollout_steps",),
     "minibatches": ("minibatch_transitions",),
     "minibatch_transitions": ("minibatches",),
+    "entropy_anneal": ("entropy_episodes",),
+    "entropy_episodes": ("entropy_anneal",),
     "total_steps": ("total_episodes",),
     "total_episodes": ("total_steps",),
 }

@@ -20,7 +20,7 @@ def _scalar(value: Any) -> str:
     import json
 
     if isinstance(value, tuple):
-        return "[" + ", ".join(str(part) for part in value) + "]"
+        return "[" + ", ".join(json.dumps(part) for part in value) + "]"
     if isinstance(value, float):
         text = repr(value)
         return text.replace("e", ".0e") if "e" in text and "." not in text else text

@@ -16,6 +16,8 @@ POLICIES = ("act", "smolvla")
 HOLDS = ("transitions-per-update", "reuse", "total-steps")
 TRAINERS = ("rl_games", "sb3", "lerobot")
 
+COMPONENT_NORMS = ("none", "scale", "z-score", "min-max", "adaptive")
+
 ENGINE_CHOICES = (
     "auto",
     "jax",
@@ -161,6 +163,26 @@ class Learning:
         high=1.0,
         regimes=(ON_POLICY,),
     )
+    entropy_episodes: int | None = count(
+        "episodes, from the first, over which the bonus moves from start to end, instead of a share of the run",
+        "episodes",
+        (ON_POLICY,),
+    )
+    entropy_weight_discrete: float | None = wish(
+        "weight of the entropy of choices and bits in the bonus", low=0.0, high=100.0, regimes=(ON_POLICY,)
+    )
+    entropy_weight_continuous: float | None = wish(
+        "weight of the entropy of boxes in the bonus", low=0.0, high=100.0, regimes=(ON_POLICY,)
+    )
+    entropy_floor_discrete: float | None = wish(
+        "nats per choice or bit below which entropy is penalised", low=0.0, high=20.0, regimes=(ON_POLICY,)
+    )
+    entropy_floor_continuous: float | None = wish(
+        "nats per box dimension below which entropy is penalised", low=-5.0, high=5.0, regimes=(ON_POLICY,)
+    )
+    entropy_floor_weight: float | None = wish(
+        "penalty for every nat below a floor", low=0.0, high=100.0, regimes=(ON_POLICY,)
+    )
     value_weight: float | None = wish("weight of the value loss", low=0.0, high=1e6, regimes=(ON_POLICY,))
     value_rate_factor: float | None = wish(
         "learning rate of the critic as a multiple of the actor's", low=0.0, high=1e3, regimes=(ON_POLICY,)
@@ -196,6 +218,26 @@ class Learning:
         low=-5.0,
         high=2.0,
         regimes=(ON_POLICY,),
+    )
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Rewards of several named components."""
+
+    components: tuple[str, ...] | None = wish(
+        "reward components to train on: names of a vector reward, or keys of info; none for the plain sum",
+        regimes=(ON_POLICY,),
+    )
+    component_weights: tuple[str, ...] | None = wish(
+        "weight of each component, in order or as NAME=X", regimes=(ON_POLICY,)
+    )
+    component_norm: str | None = wish("how each component is normalised", choices=COMPONENT_NORMS, regimes=(ON_POLICY,))
+    component_balance: bool | None = wish(
+        "bring normalised components to one another's spread, by at most a factor of 10", regimes=(ON_POLICY,)
+    )
+    component_weighting: str | None = wish(
+        "whether the weights of components are learned on the way", choices=("fixed", "learned"), regimes=(ON_POLICY,)
     )
 
 
@@ -303,6 +345,7 @@ class Config:
     experience: Experience = field(default_factory=Experience)
     replay: Replay = field(default_factory=Replay)
     learning: Learning = field(default_factory=Learning)
+    rewards: Rewards = field(default_factory=Rewards)
     dataset: Dataset = field(default_factory=Dataset)
     recorded: Recorded = field(default_factory=Recorded)
     hardware: Hardware = field(default_factory=Hardware)
@@ -332,6 +375,7 @@ SECTIONS: dict[str, type] = {
     "experience": Experience,
     "replay": Replay,
     "learning": Learning,
+    "rewards": Rewards,
     "dataset": Dataset,
     "recorded": Recorded,
     "hardware": Hardware,

@@ -18,6 +18,7 @@ TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _HINTS = {name: typing.get_type_hints(section) for name, section in schema.SECTIONS.items()}
 # Above this, Python refuses to turn an int into a float or into text.
 LARGEST_BITS = 128
+MOST_NAMES, LONGEST_NAME = 64, 80
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
@@ -26,6 +27,13 @@ def kind_of(name: str) -> type:
     hint = _HINTS[schema.SECTION_OF[name]][name]
     inner = next(arg for arg in typing.get_args(hint) if arg is not type(None))
     return tuple if isinstance(inner, types.GenericAlias) else typing.cast(type, inner)
+
+
+def is_names(name: str) -> bool:
+    """Whether a field holds several words instead of a shape."""
+    hint = _HINTS[schema.SECTION_OF[name]][name]
+    inner = next(arg for arg in typing.get_args(hint) if arg is not type(None))
+    return isinstance(inner, types.GenericAlias) and typing.get_args(inner)[0] is str
 
 
 def check(name: str, raw: Any, where: str) -> Any:
@@ -39,6 +47,8 @@ def check(name: str, raw: Any, where: str) -> Any:
         return _bool(name, raw, where)
     if kind is str:
         return _text(name, raw, where)
+    if kind is tuple and is_names(name):
+        return _names(name, raw, where)
     if kind is tuple:
         return _shape(name, raw, where)
     number = _number(name, raw, where)
@@ -69,6 +79,20 @@ def _text(name: str, raw: Any, where: str) -> str:
     if not text.strip():
         raise UserError(f"{where}: the name is empty.", [_example(name)])
     return text
+
+
+def _names(name: str, raw: Any, where: str) -> tuple[str, ...]:
+    """Words from a list, or from one text between commas or spaces."""
+    parts = raw if isinstance(raw, (list, tuple)) else re.split(r"[,\s]+", str(raw).strip())
+    if any(isinstance(part, bool) or not isinstance(part, (str, int, float)) for part in parts):
+        raise UserError(f"{where}: words are needed, got {_show(raw)}.", [_example(name)])
+    words = tuple(word for part in parts for word in re.split(r"[,\s]+", str(part)) if word)
+    if not words or len(words) > MOST_NAMES or any(len(word) > LONGEST_NAME for word in words):
+        raise UserError(
+            f"{where}: 1 to {MOST_NAMES} words of at most {LONGEST_NAME} letters are needed, got {_show(raw)}.",
+            [_example(name)],
+        )
+    return words
 
 
 def _shape(name: str, raw: Any, where: str) -> tuple[int, ...]:
@@ -118,6 +142,8 @@ def _example(name: str) -> str:
     meta = FIELDS[name].metadata
     if meta["choices"]:
         return f"{flag_of(name)} {meta['choices'][0]}"
+    if kind_of(name) is tuple and is_names(name):
+        return f"{flag_of(name)} NAME NAME"
     sample = {int: "8", float: "0.001", bool: "true", str: "NAME", tuple: "84,84,4"}[kind_of(name)]
     return f"{flag_of(name)} {sample}"
 

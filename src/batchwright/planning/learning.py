@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from batchwright.core.errors import UserError
+from batchwright.planning.components import settle_components
+from batchwright.planning.exploration import settle_entropy
 from batchwright.planning.ledger import Ledger
 from batchwright.planning.quantity import TaskFacts
 
@@ -22,6 +24,7 @@ def settle_objective(ledger: Ledger, task: TaskFacts, gae_lambda: float, why_lam
     else:
         _refuse_ppo_only(ledger, ("clip_range", "clip_schedule"))
     ledger.wish("entropy_anneal", 0.8, "from start to end over the last 80% of the run", unit="share")
+    settle_entropy(ledger, task)
     ledger.wish("value_weight", 0.5, "the usual weight", unit="")
     ledger.wish("value_rate_factor", 1.0, "one learning rate for actor and critic", unit="")
     ledger.wish("value_clip", 0.0, "off: it rarely helps (Andrychowicz et al., 2021)", unit="return std")
@@ -50,6 +53,7 @@ def settle_objective(ledger: Ledger, task: TaskFacts, gae_lambda: float, why_lam
     ledger.wish("adam_beta2", 0.999, "Adam's default", unit="")
     ledger.wish("adam_eps", 1e-5, "the usual value in policy gradients", unit="")
     _network(ledger, task)
+    settle_components(ledger, task)
 
 
 def _refuse_single_update(ledger: Ledger) -> None:

@@ -57,6 +57,10 @@ class TaskFacts:
     obs_dtype: str | None = None
     episode_steps: int | None = None
     """The time limit, or the length the user stated."""
+    hybrid: bool = False
+    """Whether an action has both choices and boxes."""
+    reward_names: tuple[str, ...] = ()
+    """Components of the reward, where the environment gives it as a vector."""
 
     def to_dict(self) -> dict[str, Any]:
         """What is known, as `plan.json` has it."""

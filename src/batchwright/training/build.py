@@ -13,6 +13,7 @@ import numpy as np
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
 from batchwright.data.rollout import Gathered, Rollout
+from batchwright.envs.components import NO_COMPONENTS
 from batchwright.envs.engines import make_engine
 from batchwright.nets.normalise import Running
 from batchwright.nets.policy import NetworkMaker, ObsStats
@@ -20,9 +21,10 @@ from batchwright.planning.episodes import episode_cut
 from batchwright.planning.quantity import Plan
 from batchwright.store.minibatches import shuffled_orders
 from batchwright.training.episode_update import make_episode_update
+from batchwright.training.reward_parts import fresh_components, make_looks, stated_weights
 from batchwright.training.running import Measure, make_measure
 from batchwright.training.session import EngineSession
-from batchwright.training.settings import Schedules, make_plan_policy, update_shape
+from batchwright.training.settings import Schedules, component_names, make_plan_policy, update_shape
 from batchwright.training.state import RECENT_EPISODES, Counters, Moments, TrainState
 from batchwright.training.update import Learner, Update, make_update, start_learner
 
@@ -39,6 +41,8 @@ class Session(EngineSession):
     """The compiled update; its metrics come back as one vector, in the order of `metric_names`."""
     measure: Measure
     metric_names: list[str]
+    looks: Any = None
+    """Compiled looks at the components of rewards, where there are any."""
 
     @property
     def columns(self) -> int:
@@ -70,9 +74,9 @@ class Session(EngineSession):
         """The state before the first iteration."""
         flat = self.policy.init(jax.random.key(self.streams.number("parameters", 0)))
         shape = update_shape(self.plan, self.plan["minibatches"] or 1)
-        width = self.policy.inputs.vector_size
+        width, size = self.policy.inputs.vector_size, len(shape.components)
         return TrainState(
-            learner=start_learner(flat, shape),
+            learner=start_learner(flat, shape, stated_weights(self.plan) if size else None),
             obs=Moments.of(Running.empty(width)),
             rewards=Moments.of(Running.empty(1)),
             reward_carry=np.zeros(self.columns, np.float32),
@@ -80,6 +84,7 @@ class Session(EngineSession):
             recent_returns=np.full(RECENT_EPISODES, np.nan),
             counters=Counters.zero(),
             position=self.start_engine(0),
+            components=fresh_components(self.columns, size) if size else None,
         )
 
 
@@ -102,7 +107,14 @@ def build_session(
     refuse_untrainable(plan)
     episodes = plan.get("rollout_episodes")
     num_envs = plan["num_envs"] if episodes is None else min(plan["num_envs"], episodes)
-    engine = make_engine(env, num_envs, plan["engine"], num_threads=plan.get("num_threads"), on_event=on_event)
+    engine = make_engine(
+        env,
+        num_envs,
+        plan["engine"],
+        num_threads=plan.get("num_threads"),
+        on_event=on_event,
+        components=component_names(plan) or NO_COMPONENTS,
+    )
     policy = make_plan_policy(plan, engine, network)
     factor_matters = plan["value_rate_factor"] != 1.0
     nothing = np.zeros(1, bool)
@@ -116,7 +128,8 @@ def build_session(
     update = jax.jit(_with_vector(made, names))
     kind = Session if episodes is None else _episode_session()
     measure = make_measure(plan, policy)
-    return kind(plan, env, Streams(plan["seed"]), engine, policy, Schedules(plan), update, measure, names)
+    looks = make_looks(plan) if shape.components else None
+    return kind(plan, env, Streams(plan["seed"]), engine, policy, Schedules(plan), update, measure, names, looks)
 
 
 def _episode_session() -> type[Session]:

@@ -22,7 +22,7 @@ from batchwright.training.update import (
     UpdateShape,
     adapt_rate,
     make_minibatch_step,
-    prepare_rows,
+    prepare,
     rate_of,
     summary,
 )
@@ -52,7 +52,8 @@ def make_episode_update(policy: Policy, shape: UpdateShape, cut: EpisodeCut, val
     def update(
         learner: Learner, rollout: Rollout, stats: ObsStats, hyper: Hyper, orders: EpisodeOrders
     ) -> tuple[Learner, dict[str, jax.Array]]:
-        table, before = prepare_rows(policy, shape, learner.flat, rollout, stats, hyper)
+        table, before, weighting = prepare(policy, shape, learner, rollout, stats, hyper)
+        learner = learner._replace(weighting=weighting)
         most_M = cut.most_parts(rollout.valid.size)
         parts = orders.parts
 

@@ -13,6 +13,7 @@ from batchwright.collect.compiled import Position, make_collect, start_compiled
 from batchwright.collect.host import make_host_collect, start_host
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
+from batchwright.envs.components import NO_COMPONENTS
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, make_engine
 from batchwright.envs.engines.base import OnEvent
 from batchwright.nets.policy import ObsStats, Policy
@@ -36,7 +37,7 @@ class Evaluator:
         """With environments of its own."""
         # EnvPool is driven from Python here: its compiled form would be compiled anew for every evaluation.
         name = "envpool-host" if engine_name == "envpool" else engine_name
-        engine = make_engine(env, min(episodes, EVAL_ENVS), name, on_event=on_event)
+        engine = make_engine(env, min(episodes, EVAL_ENVS), name, on_event=on_event, components=NO_COMPONENTS)
         if isinstance(engine, HostEngine):
             return cls(env, engine, policy, episodes, make_host_collect(engine, policy, CHUNK_STEPS), CHUNK_STEPS)
         assert isinstance(engine, CompiledEngine)
@@ -78,3 +79,9 @@ class Evaluator:
 
     def close(self) -> None:
         self._engine.close()
+
+
+def success_rate(found: dict[str, np.ndarray]) -> dict[str, float]:
+    """{"success_rate"} of evaluated episodes; empty where the environment tells nothing of success."""
+    success = found["success"]
+    return {"success_rate": float(np.nanmean(success))} if np.isfinite(success).any() else {}

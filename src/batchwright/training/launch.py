@@ -33,6 +33,7 @@ from batchwright.nets.policy import NetworkMaker
 from batchwright.planning.quantity import Plan, plan_from_dict
 from batchwright.training import checkpoint
 from batchwright.training.build import OWN_NETWORK, build_session
+from batchwright.training.evaluate import success_rate
 from batchwright.training.guard import dump
 from batchwright.training.loop import DivergedError, Regime, finished
 from batchwright.training.loop import run as run_iterations
@@ -203,7 +204,8 @@ class _Watch:
         began = time.perf_counter()
         seed = self.session.streams.number("evaluation", 0)
         found = self.evaluator(state.learner.flat, state.obs_stats(self.plan.get("normalize_obs", False)), seed)
-        self.evaluation = summarise(found["returns"])
+        succeeded = success_rate(found)
+        self.evaluation = summarise(found["returns"]) | succeeded
         iteration = int(state.counters.iteration) - 1
         self.events.record(
             "evaluation", iteration, f"mean {self.evaluation['mean']:g}", returns=self.evaluation["returns"]
@@ -212,6 +214,7 @@ class _Watch:
             **{f"eval_{name}": self.evaluation[name] for name in ("mean", "median", "iqm")},
             **dict(zip(("eval_low", "eval_high"), self.evaluation["iqr"], strict=True)),
             "eval_length_mean": float(found["lengths"].mean()),
+            **{f"eval_{name}": value for name, value in succeeded.items()},
             "evaluation_seconds": time.perf_counter() - began,
         }
 

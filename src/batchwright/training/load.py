@@ -13,15 +13,17 @@ import numpy as np
 from batchwright.config.schema import RECORDED
 from batchwright.core.errors import UserError
 from batchwright.envs import spaces
+from batchwright.envs.components import NO_COMPONENTS
 from batchwright.envs.engines import make_engine
 from batchwright.envs.engines.host_arrays import native_tree
+from batchwright.envs.masks import flat_mask, refuse_empty
 from batchwright.nets.policy import NetworkMaker, ObsStats, Policy
 from batchwright.planning.quantity import Plan
 from batchwright.training import checkpoint
 from batchwright.training.build import OWN_NETWORK
-from batchwright.training.evaluate import Evaluator
+from batchwright.training.evaluate import Evaluator, success_rate
 from batchwright.training.launch import open_run
-from batchwright.training.settings import make_plan_policy
+from batchwright.training.settings import component_names, make_plan_policy
 from batchwright.watch.statistics import summarise
 
 
@@ -34,20 +36,30 @@ class TrainedPolicy:
         self._calls = 0
 
         @jax.jit
-        def act(flat: jax.Array, obs: Any, noise: Any) -> Any:
+        def act(flat: jax.Array, obs: Any, noise: Any, mask: Any) -> Any:
             out = policy.outputs(flat, policy.see(obs, stats))
-            return policy.heads.to_env(policy.heads.sample(out.params, out.raw, noise))
+            return policy.heads.to_env(policy.heads.sample(out.params, out.raw, noise, mask))
 
         self._act = act
 
-    def __call__(self, obs: Any, deterministic: bool = True) -> Any:
-        """The action for one observation; sampled where `deterministic` is False."""
+    def __call__(self, obs: Any, deterministic: bool = True, mask: Any = None) -> Any:
+        """The action for one observation; sampled where `deterministic` is False.
+
+        `mask` is what may be done, as the environment gives it in `info["action_mask"]`.
+        """
         heads = self.policy.heads
         noise = heads.no_noise((1,)) if deterministic else heads.noise(self._calls, (1,))
         self._calls += not deterministic
         one = jax.tree.map(lambda x: np.asarray(x)[None], self._stored(obs))
-        native = native_tree(heads.spec, self._act(self.flat, one, noise))
+        native = native_tree(heads.spec, self._act(self.flat, one, noise, self._row(mask)))
         return jax.tree.map(lambda x: x[0], native)
+
+    def _row(self, mask: Any) -> Any:
+        if mask is None:
+            return None
+        row = flat_mask(self.policy.heads.spec, mask, self.env)[None]
+        refuse_empty(self.policy.heads.spec, row, self.env)
+        return row
 
     def _stored(self, obs: Any) -> Any:
         spec = self.policy.inputs.spec
@@ -61,7 +73,8 @@ class TrainedPolicy:
         """{"episodes", "mean", "median", "iqr", "iqm", "returns", ...} of whole episodes in fresh environments."""
         evaluator = Evaluator.alone(self.env, self.plan["engine"], self.policy, episodes)
         try:
-            return summarise(evaluator(self.flat, self.stats, seed, deterministic)["returns"])
+            found = evaluator(self.flat, self.stats, seed, deterministic)
+            return summarise(found["returns"]) | success_rate(found)
         finally:
             evaluator.close()
 
@@ -78,7 +91,7 @@ def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
     env = str(resolved.config.task.env)
     if plan["hidden"] == OWN_NETWORK and network is None:
         raise UserError(f"{directory} was trained with a network of your own.", ["batchwright.load(run, network=...)"])
-    engine = make_engine(env, 1, plan["engine"])
+    engine = make_engine(env, 1, plan["engine"], components=component_names(plan) or NO_COMPONENTS)
     policy = make_plan_policy(plan, engine, network)
     engine.close()
     found = checkpoint.load_named(directory.checkpoints, lambda text: warnings.warn(text, stacklevel=3))

@@ -21,6 +21,7 @@ class Watch(Protocol):
     def checkpoint(self, state: Any, actions: list[np.ndarray], scheduled: bool) -> None: ...
     def evaluate(self, state: Any) -> dict[str, Any]: ...
     def interrupted(self) -> bool: ...
+    def warn(self, kind: str, iteration: int, message: str) -> None: ...
 
 
 class Regime(NamedTuple):
@@ -65,6 +66,8 @@ def run(regime: Regime, session: Any, state: Any, watch: Watch, actions: list[np
         state = _guard(regime, state, before, told, regime.find_bad(session, state, told), watch)
         if not session.resumes_from_state:
             actions.append(session.actions_given(told))
+        for text in getattr(told, "remarks", ()):
+            watch.warn("components", int(state.counters.iteration) - 1, text)
         record = regime.record(session, state, told, time.perf_counter() - began)
         iteration = int(state.counters.iteration)
         last = finished(plan, state)

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from batchwright.data.rollout import Gathered, Rollout
+from batchwright.data.rollout import Episodes, Gathered, Rollout
+from batchwright.envs.masks import refuse_empty
 from batchwright.training.build import Session
 from batchwright.training.checkpoint import digest
 from batchwright.training.guard import find_bad
 from batchwright.training.loop import Regime, done_share
+from batchwright.training.reward_parts import remarks, take_in
 from batchwright.training.running import merge_obs, merge_rewards, merge_targets
 from batchwright.training.state import TrainState
 from batchwright.training.update import Hyper
@@ -24,6 +26,8 @@ class Told(NamedTuple):
     metrics: dict[str, Any]
     collect_seconds: float
     update_seconds: float
+    remarks: tuple[str, ...] = ()
+    """What a user should hear of this rollout."""
 
     @property
     def rollout(self) -> Rollout:
@@ -41,13 +45,21 @@ def iterate(session: Session, state: TrainState) -> tuple[TrainState, Told]:
     moments = session.measure(rollout, state.reward_carry)
     state = merge_rewards(state, moments)
     hyper = hyper_of(session, state)
+    said: tuple[str, ...] = ()
+    if state.components is not None:
+        parts, numbers = take_in(session.plan, session.looks, state.components, rollout)
+        parts, said = remarks(session.plan, parts, rollout, gathered.episodes, iteration)
+        state, hyper = state._replace(components=parts), hyper._replace(components=numbers)
     learner, metrics = session.update(state.learner, rollout, stats, hyper, session.orders(iteration, rollout))
     told = session.unpack(metrics)
+    if told.pop("empty_masks", 0):
+        mask = np.asarray(rollout.mask)[np.asarray(rollout.valid)]
+        refuse_empty(session.policy.heads.spec, mask, session.env)
     state = _count(state._replace(position=gathered.position, learner=learner), gathered)
     state = merge_targets(session.plan, session.policy, merge_obs(state, moments), told)
     done = time.perf_counter()
     told |= {"entropy_bonus": float(hyper.entropy), "clip_range": float(hyper.clip)}
-    return state, Told(gathered, told, collected - start, done - collected)
+    return state, Told(gathered, told, collected - start, done - collected, said)
 
 
 def hyper_of(session: Session, state: TrainState) -> Hyper:
@@ -57,7 +69,8 @@ def hyper_of(session: Session, state: TrainState) -> Hyper:
     scale = float(rewards.std[0]) if plan["normalize_rewards"] and rewards.count > 1 else 1.0
     done = done_share(plan, state)
     shift, spread = (float(targets.mean[0]), float(targets.std[0])) if plan["popart"] else (0.0, 1.0)
-    return session.schedules.hyper(done, scale, float(targets.std[0]), shift, spread)
+    episodes = int(state.counters.episodes)
+    return session.schedules.hyper(done, scale, float(targets.std[0]), shift, spread, episodes)
 
 
 def _count(state: TrainState, gathered: Gathered) -> TrainState:
@@ -87,7 +100,11 @@ def find_bad_numbers(session: Session, state: TrainState, told: Told) -> str | N
 
 def restarted(session: Session, state: TrainState) -> TrainState:
     """Environments start anew: discounted sums of the episodes that are cut are forgotten."""
-    return state._replace(reward_carry=np.zeros_like(state.reward_carry))
+    state = state._replace(reward_carry=np.zeros_like(state.reward_carry))
+    if state.components is None:
+        return state
+    zeros = np.zeros_like(state.components.carry)
+    return state._replace(components=state.components._replace(carry=zeros, output_carry=zeros))
 
 
 def make_record(session: Session, state: TrainState, told: Told, iteration_seconds: float) -> dict[str, Any]:
@@ -113,6 +130,7 @@ def make_record(session: Session, state: TrainState, told: Told, iteration_secon
             "episode_return_max": float(returns.max()),
             "episode_length": float(lengths.mean()),
         }
+    record |= _special(session, episodes, ended)
     hidden = ("finite_rollout", "finite_parameters", "transitions", "target_mean", "target_squares")
     record |= {name: float(value) for name, value in metrics.items() if name not in hidden}
     record["updates"] = int(record["updates"])
@@ -126,6 +144,20 @@ def make_record(session: Session, state: TrainState, told: Told, iteration_secon
         "steps_per_second": told.gathered.env_steps / iteration_seconds,
     }
     return record
+
+
+def _special(session: Session, episodes: Episodes, ended: np.ndarray) -> dict[str, float]:
+    """What only some environments tell of episodes that ended: returns of components, success."""
+    found: dict[str, float] = {}
+    if episodes.components is not None and ended.any():
+        means = np.asarray(episodes.components)[ended].mean(0, dtype=np.float64)
+        names = zip(session.engine.reward_names, means, strict=True)
+        found |= {f"component/{name}/return": float(mean) for name, mean in names}
+    if episodes.success is not None:
+        success = np.asarray(episodes.success)[ended]
+        if np.isfinite(success).any():
+            found["success_rate"] = float(np.nanmean(success, dtype=np.float64))
+    return found
 
 
 ON_POLICY_REGIME = Regime(iterate, find_bad_numbers, undo, restarted, make_record)

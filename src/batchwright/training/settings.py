@@ -12,6 +12,16 @@ from batchwright.nets.policy import NetworkMaker, Policy, make_policy
 from batchwright.planning.quantity import Plan
 from batchwright.training.update import Hyper, UpdateShape
 
+KIND_WEIGHTS = ("entropy_weight_discrete", "entropy_weight_continuous")
+KIND_FLOORS = ("entropy_floor_discrete", "entropy_floor_continuous")
+NO_FLOOR_NATS = -1e9
+
+
+def component_names(plan: Plan) -> tuple[str, ...]:
+    """The reward components that a plan trains on; empty where the reward is one number."""
+    told = plan.get("components")
+    return tuple(told.split(",")) if told and told != "none" else ()
+
 
 def update_shape(plan: Plan, minibatches: int) -> UpdateShape:
     """What is compiled into the update."""
@@ -26,6 +36,10 @@ def update_shape(plan: Plan, minibatches: int) -> UpdateShape:
         kl_adaptive=plan["learning_rate_schedule"] == "kl-adaptive",
         adam_beta2=plan["adam_beta2"],
         adam_eps=plan["adam_eps"],
+        components=component_names(plan),
+        learned_weighting=plan.get("component_weighting") == "learned",
+        entropy_by_kind=any(plan.get(name, 1.0) != 1.0 for name in KIND_WEIGHTS)
+        or any(plan.get(name) is not None for name in KIND_FLOORS),
     )
 
 
@@ -52,16 +66,22 @@ class Schedules:
     plan: Plan
 
     def hyper(
-        self, done: float, reward_scale: float, return_std: float, value_mean: float = 0.0, value_std: float = 1.0
+        self,
+        done: float,
+        reward_scale: float,
+        return_std: float,
+        value_mean: float = 0.0,
+        value_std: float = 1.0,
+        episodes: int = 0,
     ) -> Hyper:
-        """All hyper-parameters when a share `done` of the run is behind us."""
+        """All hyper-parameters when a share `done` of the run and so many episodes are behind us."""
         plan = self.plan
         numbers = Hyper(
             learning_rate=plan["learning_rate"] * self._rate(done),
             gamma=plan["gamma"],
             trace=plan["gae_lambda"],
             clip=plan.get("clip_range", 0.2) * (1.0 - done if plan.get("clip_schedule") == "linear" else 1.0),
-            entropy=self.entropy(done),
+            entropy=self.entropy(done, episodes),
             value_weight=plan["value_weight"],
             max_grad_norm=plan["max_grad_norm"],
             weight_decay=plan["weight_decay"],
@@ -73,9 +93,14 @@ class Schedules:
             warmup_updates=plan["warmup_updates"],
             value_mean=value_mean,
             value_std=value_std,
+            entropy_discrete=plan.get("entropy_weight_discrete", 1.0),
+            entropy_continuous=plan.get("entropy_weight_continuous", 1.0),
+            floor_discrete=plan.get("entropy_floor_discrete", NO_FLOOR_NATS),
+            floor_continuous=plan.get("entropy_floor_continuous", NO_FLOOR_NATS),
+            floor_weight=plan.get("entropy_floor_weight", 0.0),
         )
         # NumPy scalars: the compiled call takes them as they are, JAX ones cost a dispatch each.
-        return Hyper(*(np.float32(number) for number in numbers))
+        return Hyper(*(np.float32(number) for number in numbers[:-1]))
 
     def _rate(self, done: float) -> float:
         schedule = self.plan["learning_rate_schedule"]
@@ -83,9 +108,15 @@ class Schedules:
             return 1.0 - done
         return 0.5 * (1.0 + math.cos(math.pi * done)) if schedule == "cosine" else 1.0
 
-    def entropy(self, done: float) -> float:
-        """The bonus: at its start value, then in a line to its end over the last `entropy_anneal` of the run."""
-        start, end, share = (self.plan[name] for name in ("entropy_start", "entropy_end", "entropy_anneal"))
+    def entropy(self, done: float, episodes: int = 0) -> float:
+        """The bonus: at its start value, then in a line to its end over the last `entropy_anneal` of the run.
+
+        With `entropy_episodes` the line begins at once and goes by finished episodes.
+        """
+        start, end = self.plan["entropy_start"], self.plan["entropy_end"]
+        if self.plan.get("entropy_episodes") is not None:
+            return float(start + (end - start) * min(1.0, episodes / self.plan["entropy_episodes"]))
+        share = self.plan["entropy_anneal"]
         if share <= 0:
             return float(start)
         along = min(1.0, max(0.0, (done - (1.0 - share)) / share))

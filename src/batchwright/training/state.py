@@ -56,6 +56,26 @@ class Counters(NamedTuple):
         return cls(*(np.int64(0) for _ in cls._fields))
 
 
+class ComponentState(NamedTuple):
+    """What is known of reward components [K], all in float64."""
+
+    rewards: Moments
+    """Of the rewards of single steps."""
+    returns: Moments
+    """Of the running discounted return of each."""
+    outputs: Moments
+    """The same of what tier one made of them."""
+    low: Any
+    high: Any
+    terminates: Any
+    """Whether an episode has ever ended by itself."""
+    carry: Any  # [N, K]: discounted sums of running episodes
+    output_carry: Any  # [N, K]
+    said_nested: Any
+    said_constant: Any  # [K]
+    said_sum: Any
+
+
 class TrainState(NamedTuple):
     """One run between two iterations."""
 
@@ -69,6 +89,8 @@ class TrainState(NamedTuple):
     recent_returns: Any  # [RECENT_EPISODES] of the last training episodes, oldest first, NaN where there were fewer
     counters: Counters
     position: Any
+    components: Any = None
+    """`ComponentState` where the reward has components."""
 
     def solved(self, stop_return: float | None) -> bool:
         """Whether the mean return of the last episodes has reached what the user called enough."""

@@ -1,6 +1,6 @@
 """All updates of one iteration as one compiled program: values, advantages, epochs of shuffled minibatches."""
 
-# T steps, N environments, K reward components, B = T x N rows, M minibatches, S rows of one, E epochs.
+# T steps, N environments, K reward components, B = T x N rows, M minibatches, S rows of one, E epochs, H heads.
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ import numpy as np
 import optax
 
 from batchwright.data.rollout import Rollout
+from batchwright.envs.masks import choice_groups
 from batchwright.learn.policy_loss import POLICY_LOSSES, kl_estimate, value_loss
 from batchwright.learn.returns import explained_variance, gae, normalise_advantages
 from batchwright.nets.normalise import batch_moments
 from batchwright.nets.policy import ObsStats, Outputs, Policy
 from batchwright.store.minibatches import cut, layout
+from batchwright.training.exploration import entropy_loss, told_by_heads
+from batchwright.training.mixing import Acted, combine, start_weighting_state
 from batchwright.training.scales import told_by_scales
 
 
@@ -38,6 +41,23 @@ class UpdateShape:
     adam_beta1: float = 0.9
     adam_beta2: float = 0.999
     adam_eps: float = 1e-5
+    components: tuple[str, ...] = ()
+    """Names of the reward's components; empty where the reward is one number."""
+    learned_weighting: bool = False
+    entropy_by_kind: bool = False
+    """Whether choices and boxes have weights or floors of their own."""
+
+
+class ComponentNumbers(NamedTuple):
+    """What one iteration does with each component; arrays [K]."""
+
+    shift: Any
+    factor: Any
+    """A reward counts as (reward - shift) x factor: both tiers of normalisation."""
+    weight: Any
+    """Stated weights; 0 where a component cannot teach anything."""
+    varies: Any
+    """1 where a component can teach something, else 0."""
 
 
 class Hyper(NamedTuple):
@@ -61,6 +81,15 @@ class Hyper(NamedTuple):
     value_mean: Any
     value_std: Any
     """The scale that values are learned on (PopArt); 0 and 1 otherwise."""
+    entropy_discrete: Any = 1.0
+    entropy_continuous: Any = 1.0
+    """Weights of the entropy of choices and of boxes, where they differ."""
+    floor_discrete: Any = -1e9
+    floor_continuous: Any = -1e9
+    """Nats per number of the action below which the entropy of a head is penalised."""
+    floor_weight: Any = 0.0
+    components: Any = None
+    """`ComponentNumbers`, where the reward has components."""
 
 
 class Learner(NamedTuple):
@@ -70,6 +99,7 @@ class Learner(NamedTuple):
     adam: Any
     updates: jax.Array  # optimiser steps made so far
     rate_factor: jax.Array  # KL-adaptive factor on the learning rate; 1 otherwise
+    weighting: Any = None  # (parameters, Adam's state, prior) where weights of components are learned
 
 
 class Rows(NamedTuple):
@@ -83,6 +113,7 @@ class Rows(NamedTuple):
     value: jax.Array  # [B, K], likewise
     weight: jax.Array  # 1 for transitions, 0 for resets
     mask: Any = None  # [B, M], what could be done; None where the environment has no masks
+    head_log_prob: Any = None  # [B, H], where there is more than one head
 
 
 Update = Callable[[Learner, Rollout, ObsStats, Hyper, jax.Array], tuple[Learner, dict[str, jax.Array]]]
@@ -97,7 +128,8 @@ def make_update(policy: Policy, shape: UpdateShape, rows: int, value_only: np.nd
     def update(
         learner: Learner, rollout: Rollout, stats: ObsStats, hyper: Hyper, order_EB: jax.Array
     ) -> tuple[Learner, dict[str, jax.Array]]:
-        table, before = prepare_rows(policy, shape, learner.flat, rollout, stats, hyper)
+        table, before, weighting = prepare(policy, shape, learner, rollout, stats, hyper)
+        learner = learner._replace(weighting=weighting)
 
         def epoch(carry: Any, turn: tuple[jax.Array, jax.Array]) -> Any:
             learner, stopped = carry
@@ -122,41 +154,65 @@ def make_update(policy: Policy, shape: UpdateShape, rows: int, value_only: np.nd
     return update
 
 
-def start_learner(flat: jax.Array, shape: UpdateShape) -> Learner:
-    """A learner that has made no update."""
+def start_learner(flat: jax.Array, shape: UpdateShape, prior: Any = None) -> Learner:
+    """A learner that has made no update; `prior` [K] is where a learned weighting begins."""
     adam = optax.scale_by_adam(shape.adam_beta1, shape.adam_beta2, shape.adam_eps)
-    return Learner(flat, adam.init(flat), jnp.zeros((), jnp.int32), jnp.ones((), jnp.float32))
+    even = np.ones(len(shape.components))
+    weighting = start_weighting_state(even if prior is None else prior) if shape.learned_weighting else None
+    return Learner(flat, adam.init(flat), jnp.zeros((), jnp.int32), jnp.ones((), jnp.float32), weighting)
 
 
 def prepare_rows(
     policy: Policy, shape: UpdateShape, flat: jax.Array, rollout: Rollout, stats: ObsStats, hyper: Hyper
 ) -> tuple[Rows, dict[str, jax.Array]]:
     """Values, log-probs and advantages of the whole rollout in one pass, and what they tell about it."""
+    return prepare(policy, shape, start_learner(flat, shape), rollout, stats, hyper)[:2]
+
+
+def prepare(
+    policy: Policy, shape: UpdateShape, learner: Learner, rollout: Rollout, stats: ObsStats, hyper: Hyper
+) -> tuple[Rows, dict[str, jax.Array], Any]:
+    """The rows, what they tell, and the weighting of components after its own step."""
+    flat = learner.flat
     seen = policy.see(rollout.obs, stats)
     out: Outputs = policy.outputs(flat, seen)
     steps = rollout.reward.shape[0]
     now = jax.tree.map(lambda x: x[:steps], seen)
-    log_prob = policy.heads.log_prob(out.params, out.raw[:steps], rollout.action, rollout.mask).sum(-1)
+    per_head = policy.heads.log_prob(out.params, out.raw[:steps], rollout.action, rollout.mask)
+    log_prob = per_head.sum(-1)
     ended = rollout.terminated | rollout.truncated
     real = out.value * hyper.value_std + hyper.value_mean
     value, next_value = real[:steps], real[1:]
     if rollout.final_obs is not None:
         final = policy.outputs(flat, policy.see(rollout.final_obs, stats)).value
         next_value = jnp.where(ended[..., None], final * hyper.value_std + hyper.value_mean, next_value)
+    weight = rollout.valid.astype(jnp.float32)
     reward = rollout.reward / hyper.reward_scale
+    if shape.components:
+        reward = (reward - hyper.components.shift) * hyper.components.factor * weight[..., None]
     advantage_TNK = gae(reward, value, next_value, rollout.terminated, ended, hyper.gamma, hyper.trace)
     target_TNK = advantage_TNK + value
     if not shape.baseline:
         advantage_TNK = target_TNK
-    weight = rollout.valid.astype(jnp.float32)
-    advantage = advantage_TNK.sum(-1)
+    told, weighting = _finite_rollout(rollout) | _empty_masks(policy, rollout), learner.weighting
+    if shape.components:
+        acted = Acted(now, rollout.action, weight, rollout.mask)
+        mixed = combine(policy, shape, learner, acted, advantage_TNK, hyper.components)
+        advantage, weighting = (advantage_TNK * mixed.weight).sum(-1), mixed.weighting
+        told |= mixed.told | _told_by_values(
+            (value * mixed.weight).sum(-1), (target_TNK * mixed.weight).sum(-1), weight
+        )
+    else:
+        advantage = advantage_TNK.sum(-1)
+        told |= _told_by_values(value.sum(-1), target_TNK.sum(-1), weight)
     if shape.advantage_norm == "rollout":
         advantage = normalise_advantages(advantage, weight)
     learned = (target_TNK - hyper.value_mean) / hyper.value_std
-    table = Rows(now, rollout.action, log_prob, advantage, learned, out.value[:steps], weight, rollout.mask)
-    told = _told_by_values(value.sum(-1), target_TNK.sum(-1), weight) | _finite_rollout(rollout)
     told |= told_by_scales(policy, rollout)
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), table), told
+    several = per_head if len(policy.heads.heads) > 1 else None
+    rest = (advantage, learned, out.value[:steps], weight, rollout.mask, several)
+    table = Rows(now, rollout.action, log_prob, *rest)
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), table), told, weighting
 
 
 def _told_by_values(value_TN: jax.Array, target_TN: jax.Array, weight_TN: jax.Array) -> dict[str, jax.Array]:
@@ -172,6 +228,14 @@ def _told_by_values(value_TN: jax.Array, target_TN: jax.Array, weight_TN: jax.Ar
     }
 
 
+def _empty_masks(policy: Policy, rollout: Rollout) -> dict[str, jax.Array]:
+    """How many transitions had a choice with nothing allowed; nothing where there are no masks."""
+    if rollout.mask is None:
+        return {}
+    groups = [rollout.mask[..., part].any(-1) for _, part in choice_groups(policy.heads.spec)]
+    return {"empty_masks": (~jnp.stack(groups, -1).all(-1) & rollout.valid).sum()}
+
+
 def _finite_rollout(rollout: Rollout) -> dict[str, jax.Array]:
     leaves = [leaf for leaf in jax.tree.leaves(rollout.obs) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     finite = [jnp.isfinite(leaf).all() for leaf in [*leaves, rollout.reward]]
@@ -184,7 +248,8 @@ def make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_onl
 
     def loss(flat: jax.Array, part: Rows, hyper: Hyper) -> tuple[jax.Array, dict[str, jax.Array]]:
         out = policy.outputs(flat, part.seen)
-        log_prob = policy.heads.log_prob(out.params, out.raw, part.action, part.mask).sum(-1)
+        per_head = policy.heads.log_prob(out.params, out.raw, part.action, part.mask)
+        log_prob = per_head.sum(-1)
         count = jnp.maximum(part.weight.sum(), 1.0)
         advantage = part.advantage
         if shape.advantage_norm == "minibatch":
@@ -193,13 +258,18 @@ def make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_onl
         def mean(x: jax.Array) -> jax.Array:
             return (x * part.weight).sum() / count
 
+        entropy = policy.heads.entropy(out.params, out.raw, part.action, part.mask)
         old_value = part.value if shape.value_clipping else None
         parts = {
             "policy_loss": mean(row_loss(log_prob, part.log_prob, advantage, hyper.clip)),
             "value_loss": mean(value_loss(out.value, part.target, old_value, hyper.value_clip).sum(-1)),
-            "entropy": mean(policy.heads.entropy(out.params, out.raw, part.action, part.mask).sum(-1)),
+            "entropy": mean(entropy.sum(-1)),
         }
-        total = parts["policy_loss"] + hyper.value_weight * parts["value_loss"] - hyper.entropy * parts["entropy"]
+        total = parts["policy_loss"] + hyper.value_weight * parts["value_loss"]
+        if shape.entropy_by_kind:
+            total += entropy_loss(policy.heads, entropy, part, hyper)
+        else:
+            total -= hyper.entropy * parts["entropy"]
         ratio = jnp.exp(log_prob - part.log_prob)
         parts |= {
             "loss": total,
@@ -207,6 +277,8 @@ def make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_onl
             "clip_fraction": mean(jnp.abs(ratio - 1.0) > hyper.clip),
             "ratio_error": jnp.max(jnp.abs(ratio - 1.0) * part.weight),
         }
+        if part.head_log_prob is not None:
+            parts |= told_by_heads(policy.heads, entropy, kl_estimate(per_head, part.head_log_prob), part)
         return total, parts
 
     def take(learner: Learner, part: Rows, hyper: Hyper) -> tuple[Learner, jax.Array, dict[str, jax.Array]]:
@@ -220,7 +292,7 @@ def make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_onl
             direction = direction * jnp.where(value_only, hyper.value_rate_factor, 1.0)
         flat = learner.flat - rate * (direction + hyper.weight_decay * learner.flat)
         told["gradient_norm"] = norm
-        return Learner(flat, state, updates, learner.rate_factor), gradient, told
+        return learner._replace(flat=flat, adam=state, updates=updates), gradient, told
 
     def step(carry: Any, part: Rows, hyper: Hyper) -> Any:
         learner, stopped, total = carry

@@ -15,35 +15,72 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
+from batchwright.envs.components import NO_PARTS, RewardParts, told_success
 from batchwright.envs.engines.base import OnEvent, env_seed
-from batchwright.envs.engines.host_arrays import ObservationRows, allocate_observations
+from batchwright.envs.engines.host_arrays import Layout, ObservationRows, observation_layout
 from batchwright.envs.gymnasium_source import EnvSource, spaces_of
+from batchwright.envs.masks import flat_mask, mask_size, refuse_empty
 from batchwright.envs.spaces import Spec
 
+SIGNALS = 8
+"""Arrays of a loop beside its observations."""
 MAX_RESTARTS = 3
 """How often one environment, or one worker process, may fail before the run is stopped."""
 
 
 @dataclass(frozen=True)
 class LoopArrays:
-    """Where a loop writes: observations in the order of the leaves, reward and flags [n], extras [K, n]."""
+    """Where a loop writes: observations in the order of the leaves, reward and flags [n], extras [K, n], and more."""
 
     observations: list[NDArray[Any]]
     reward: NDArray[np.float32]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     extras: NDArray[np.float32]
+    components: NDArray[np.float32]
+    """[n, C] of the reward."""
+    mask: NDArray[np.bool_]
+    """[n, M], what may be done; all where the environment says nothing."""
+    masked: NDArray[np.bool_]
+    """Whether the environment gave a mask."""
+    success: NDArray[np.float32]
+    """Written where an episode ends: 1, 0 or NaN (not told)."""
 
     @staticmethod
-    def allocate(observation: Spec, num_envs: int, num_info_keys: int) -> LoopArrays:
-        """Zeroed arrays for `num_envs` environments."""
-        return LoopArrays(
-            allocate_observations(observation, num_envs),
-            np.zeros(num_envs, np.float32),
-            np.zeros(num_envs, np.bool_),
-            np.zeros(num_envs, np.bool_),
-            np.full((num_info_keys, num_envs), np.nan, np.float32),
-        )
+    def layout(spaces: tuple[Spec, Spec], num_envs: int, num_info_keys: int, num_components: int) -> Layout:
+        """Shape and dtype of each array, observations first."""
+        flag, real = np.dtype(np.bool_), np.dtype(np.float32)
+        signals: Layout = [
+            ((num_envs,), real),
+            ((num_envs,), flag),
+            ((num_envs,), flag),
+            ((num_info_keys, num_envs), real),
+            ((num_envs, num_components), real),
+            ((num_envs, mask_size(spaces[1])), flag),
+            ((num_envs,), flag),
+            ((num_envs,), real),
+        ]
+        return [*observation_layout(spaces[0], num_envs), *signals]
+
+    @staticmethod
+    def over(views: list[NDArray[Any]]) -> LoopArrays:
+        """Arrays in the order of `layout`, whatever they hold."""
+        return LoopArrays(views[:-SIGNALS], *views[-SIGNALS:])
+
+    @staticmethod
+    def of(views: list[NDArray[Any]]) -> LoopArrays:
+        """Zeroed arrays in the order of `layout`, as a loop expects them before its first step."""
+        arrays = LoopArrays.over(views)
+        arrays.extras[:] = math.nan
+        arrays.success[:] = math.nan
+        arrays.mask[:] = True
+        return arrays
+
+    @staticmethod
+    def allocate(spaces: tuple[Spec, Spec], num_envs: int, num_info_keys: int, num_components: int = 0) -> LoopArrays:
+        """Arrays for `num_envs` environments."""
+        layout = LoopArrays.layout(spaces, num_envs, num_info_keys, num_components)
+        return LoopArrays.of([np.zeros(shape, dtype) for shape, dtype in layout])
 
     def rows(self, first: int, count: int) -> LoopArrays:
         """Views of `count` environments from `first` on."""
@@ -54,6 +91,10 @@ class LoopArrays:
             self.terminated[part],
             self.truncated[part],
             self.extras[:, part],
+            self.components[part],
+            self.mask[part],
+            self.masked[part],
+            self.success[part],
         )
 
     def copy_from(self, other: LoopArrays) -> None:
@@ -64,6 +105,10 @@ class LoopArrays:
         np.copyto(self.terminated, other.terminated)
         np.copyto(self.truncated, other.truncated)
         np.copyto(self.extras, other.extras)
+        np.copyto(self.components, other.components)
+        np.copyto(self.mask, other.mask)
+        np.copyto(self.masked, other.masked)
+        np.copyto(self.success, other.success)
 
     def mark_cut(self) -> None:
         """Every episode ended as truncated, with no reward, on the observation that is already there."""
@@ -71,6 +116,8 @@ class LoopArrays:
         self.terminated[:] = False
         self.truncated[:] = True
         self.extras[:] = math.nan
+        self.components[:] = 0.0
+        self.success[:] = math.nan
 
 
 class EnvLoop:
@@ -84,6 +131,7 @@ class EnvLoop:
         first_index: int,
         on_event: OnEvent,
         info_keys: Sequence[str] = (),
+        parts: RewardParts = NO_PARTS,
     ) -> None:
         self._source = source
         self._spaces = spaces
@@ -91,6 +139,7 @@ class EnvLoop:
         self._first_index = first_index
         self._on_event = on_event
         self._info_keys = tuple(enumerate(info_keys))
+        self._parts = None if parts == NO_PARTS else parts
         self._rows = ObservationRows(spaces[0], arrays.observations, source.name, first_index)
         count = len(arrays.reward)
         self._limit_steps: float = math.inf
@@ -133,7 +182,7 @@ class EnvLoop:
     def step(self, actions: Iterable[Any]) -> None:
         """One step of every environment; an environment that ended is reset instead."""
         arrays, ended, elapsed_steps = self._arrays, self._ended, self._elapsed_steps
-        write, limit_steps = self._rows.write, self._limit_steps
+        write, limit_steps, parts = self._rows.write, self._limit_steps, self._parts
         arrays.terminated[:] = False
         arrays.truncated[:] = False
         for row, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
@@ -145,7 +194,10 @@ class EnvLoop:
                 continue
             try:
                 observation, reward, terminated, truncated, info = env.step(action)
-                arrays.reward[row] = reward
+                if parts is None:
+                    arrays.reward[row] = reward
+                else:
+                    arrays.reward[row], arrays.components[row] = parts.split(reward, info, self._who(row))
                 write(row, observation)
             except UserError:
                 raise
@@ -159,6 +211,9 @@ class EnvLoop:
                 arrays.terminated[row] = terminated
                 arrays.truncated[row] = not terminated
                 ended[row] = True
+                arrays.success[row] = told_success(info)
+            elif arrays.masked[row]:
+                self._write_mask(row, info)
             for at, key in self._info_keys:
                 arrays.extras[at, row] = info.get(key, math.nan)
 
@@ -191,13 +246,32 @@ class EnvLoop:
         env = self._envs[row]
         if seed is not None:
             env.action_space.seed(seed)
-        observation, _ = env.reset(seed=seed)
+        observation, info = env.reset(seed=seed)
         self._rows.write(row, observation)
+        if self._arrays.masked[row] or "action_mask" in info:
+            self._write_mask(row, info)
         self._seeds[row] = None
         self._ended[row] = False
         self._elapsed_steps[row] = 0
         self._arrays.reward[row] = 0.0
         self._arrays.extras[:, row] = math.nan
+        self._arrays.components[row] = 0.0
+
+    def _who(self, row: int) -> str:
+        return f"{self._source.name}, environment {self._first_index + row}"
+
+    def _write_mask(self, row: int, info: Any) -> None:
+        """What may be done next; an environment that gives masks gives one whenever an action is asked for."""
+        mask, spec = info.get("action_mask"), self._spaces[1]
+        if mask is None:
+            raise UserError(
+                f"{self._who(row)}: info has no 'action_mask' in this step; it had one before.",
+                ["give info['action_mask'] from reset and from every step"],
+            )
+        row_M = flat_mask(spec, mask, self._who(row))
+        refuse_empty(spec, row_M, self._who(row))
+        self._arrays.mask[row] = row_M
+        self._arrays.masked[row] = True
 
     def _reset_first(self, row: int) -> None:
         try:

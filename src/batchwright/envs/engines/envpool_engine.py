@@ -17,6 +17,7 @@ import numpy as np
 from batchwright.core.errors import UserError
 from batchwright.core.machine import usable_cores
 from batchwright.envs import envpool_source
+from batchwright.envs.components import reward_parts
 from batchwright.envs.engines.base import CompiledEngine, Step, env_seeds, only_truncated
 from batchwright.envs.spaces import (
     Box,
@@ -73,6 +74,7 @@ class EnvPoolEngine(CompiledEngine):
         max_episode_steps: int | None = None,
         env_kwargs: Mapping[str, Any] | None = None,
         info_keys: Sequence[str] = (),
+        components: Sequence[str] | None = None,
     ) -> None:
         self.num_envs = num_envs
         self._name = name
@@ -83,7 +85,11 @@ class EnvPoolEngine(CompiledEngine):
         self.observation, self.action = envpool_source.spaces_of(spec, name)
         self.max_episode_steps = envpool_source.time_limit_steps(spec)
         self.num_threads = num_threads or default_threads(name, num_envs)
-        self.info_keys = tuple(info_keys)
+        self.reward_names = reward_parts((), components, name).names
+        # Components are entries of info like others; `read` puts them where they belong.
+        self.info_keys = tuple(dict.fromkeys((*info_keys, *self.reward_names)))
+        self._asked = tuple(info_keys)
+        self._told: tuple[str, ...] = ()
         self.pool: Any = None
         self._xla_step: Any = None
         self.pool_number = -1
@@ -98,7 +104,12 @@ class EnvPoolEngine(CompiledEngine):
         observation, info = self.pool.reset()
         missing = [key for key in self.info_keys if key not in info]
         if missing:
-            raise UserError(f"{self._name} gives no info {missing[0]!r}.", sorted(info)[:8])
+            numbers = sorted(key for key, value in info.items() if np.shape(value) == (self.num_envs,))
+            raise UserError(
+                f"{self._name} in EnvPool gives no info {missing[0]!r}; it gives {', '.join(numbers)}.",
+                ["--engine gymnasium"],
+            )
+        self._told = tuple(key for key in ("success", "is_success") if np.shape(info.get(key)) == (self.num_envs,))
         self.pool_number = next(_POOL_NUMBERS)
         state = PoolState(jnp.asarray(handle), jnp.zeros(self.num_envs, jnp.bool_), self.pool_number)
         return state, jax.tree.map(jnp.asarray, self.canonical(observation, np))
@@ -111,11 +122,23 @@ class EnvPoolEngine(CompiledEngine):
             handle, (observation, reward_N, terminated_N, truncated_N, info) = self._xla_step(state.handle, native)
             obs = self.canonical(observation, jnp)
             reward_N = reward_N.astype(jnp.float32)
-            extras = {key: info[key].astype(jnp.float32) for key in self.info_keys}
+            extras, components, success_N = self.read(info, state.ended, terminated_N | truncated_N, jnp)
         truncated_N = only_truncated(terminated_N, truncated_N)
         reward_N = jnp.where(state.ended, jnp.float32(0.0), reward_N)
         after = PoolState(handle, terminated_N | truncated_N, state.pool_number)
-        return after, Step(obs, reward_N, terminated_N, truncated_N, None, extras)
+        return after, Step(obs, reward_N, terminated_N, truncated_N, None, extras, components, None, success_N)
+
+    def read(self, info: Any, resets_N: Any, ended_N: Any, numpy: Any) -> tuple[dict[str, Any], Any, Any]:
+        """(extras, components [N, K], success [N]) of one step's info; components are 0 in rows that are resets."""
+        extras = {key: info[key].astype(numpy.float32) for key in self._asked}
+        components = success = None
+        if self.reward_names:
+            columns = [info[name].astype(numpy.float32) for name in self.reward_names]
+            components = numpy.where(resets_N[:, None], numpy.float32(0.0), numpy.stack(columns, -1))
+        if self._told:
+            told = info[self._told[0]]
+            success = numpy.where(ended_N, (told > 0).astype(numpy.float32), numpy.float32(numpy.nan))
+        return extras, components, success
 
     def reset_all(self, state: PoolState) -> tuple[PoolState, Any]:
         """The same pool with all its episodes begun anew: no new program."""

@@ -23,7 +23,7 @@ class EnvPoolHost(HostEngine):
     def __init__(self, inner: EnvPoolEngine) -> None:
         self._inner = inner
         self.num_envs, self.observation, self.action = inner.num_envs, inner.observation, inner.action
-        self.max_episode_steps = inner.max_episode_steps
+        self.max_episode_steps, self.reward_names = inner.max_episode_steps, inner.reward_names
         self._ended_N = np.zeros(inner.num_envs, bool)
 
     def start(self, seed: int) -> Any:
@@ -35,10 +35,10 @@ class EnvPoolHost(HostEngine):
         observation, reward_N, terminated_N, truncated_N, info = self._inner.pool.step(self._native(action))
         truncated_N = only_truncated(terminated_N, truncated_N)
         reward_N = np.where(self._ended_N, np.float32(0), reward_N).astype(np.float32)
+        extras, components, success_N = self._inner.read(info, self._ended_N, terminated_N | truncated_N, np)
         self._ended_N = terminated_N | truncated_N
-        extras = {key: np.asarray(info[key], np.float32) for key in self._inner.info_keys}
         obs = self._inner.canonical(observation, np)
-        return Step(obs, reward_N, terminated_N, truncated_N, None, extras)
+        return Step(obs, reward_N, terminated_N, truncated_N, None, extras, components, None, success_N)
 
     def close(self) -> None:
         self._inner.close()

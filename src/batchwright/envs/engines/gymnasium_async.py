@@ -17,6 +17,7 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.core.machine import usable_cores
+from batchwright.envs.components import RewardParts, reward_parts
 from batchwright.envs.engines.base import HostEngine, OnEvent, Step
 from batchwright.envs.engines.env_loop import MAX_RESTARTS, EnvLoop, LoopArrays
 from batchwright.envs.engines.gymnasium_sync import as_step, probe
@@ -36,6 +37,7 @@ class Share:
     source: EnvSource
     spaces: tuple[Spec, Spec]
     info_keys: tuple[str, ...]
+    parts: RewardParts
     block: SharedBlock
     first: int
     count: int
@@ -64,25 +66,29 @@ class GymnasiumAsync(HostEngine):
         on_event: OnEvent,
         info_keys: Sequence[str] = (),
         num_workers: int | None = None,
+        components: Sequence[str] | None = None,
     ) -> None:
         self.num_envs = num_envs
-        self.observation, self.action, self.max_episode_steps = probe(source)
+        self.observation, self.action, self.max_episode_steps, offered, self.action_activity = probe(source)
+        parts = reward_parts(offered, components, source.name)
+        self.reward_names = parts.names
         self._on_event = on_event
         self._seed = 0
         # Spawned, not forked: JAX and EnvPool have threads, which a fork would cut off in mid-lock.
         self._context = multiprocessing.get_context("spawn")
         spaces = (self.observation, self.action)
-        block = SharedBlock.create(self._context, spaces, num_envs, len(info_keys))
-        self._shared, self._shared_actions = block.arrays()
+        block = SharedBlock.create(self._context, spaces, num_envs, len(info_keys), len(parts.names))
+        views, self._shared_actions = block.arrays()
+        self._shared = LoopArrays.over(views)
         # A worker that dies may leave half a row behind: what we return is our own copy.
-        self._arrays = LoopArrays.allocate(self.observation, num_envs, len(info_keys))
+        self._arrays = LoopArrays.allocate(spaces, num_envs, len(info_keys), len(parts.names))
         self._step = as_step(self.observation, self._arrays, info_keys)
         self._action_paths = [path for path, _ in leaves(self.action)]
         count = min(num_workers or usable_cores(), num_envs)
         bounds = np.linspace(0, num_envs, count + 1).astype(int)
         self._workers: list[Worker] = []
         for first, end in itertools.pairwise(bounds):
-            share = Share(source, spaces, tuple(info_keys), block, int(first), int(end - first))
+            share = Share(source, spaces, tuple(info_keys), parts, block, int(first), int(end - first))
             self._workers.append(Worker(share, *self._spawn(share)))
 
     def start(self, seed: int) -> Any:
@@ -107,6 +113,8 @@ class GymnasiumAsync(HostEngine):
                 self._replace(worker)
                 send(worker)
         self._arrays.copy_from(self._shared)
+        self.mask = self._arrays.mask if self._arrays.masked.any() else None
+        self._step = self._step._replace(mask=self.mask)
         return self._step.obs
 
     def step(self, action: Any) -> Step:
@@ -217,7 +225,8 @@ def worker_main(pipe: Connection, share: Share) -> None:
         signal.signal(number, signal.SIG_IGN)
     loop: EnvLoop | None = None
     try:
-        arrays, action_arrays = share.block.arrays()
+        views, action_arrays = share.block.arrays()
+        arrays = LoopArrays.over(views)
         mine = slice(share.first, share.first + share.count)
         actions = unflatten(share.spaces[1], [array[mine] for array in action_arrays])
         to_rows = action_rows(share.spaces[1])
@@ -234,6 +243,7 @@ def worker_main(pipe: Connection, share: Share) -> None:
                     share.first,
                     lambda event: pipe.send(("event", event)),
                     share.info_keys,
+                    share.parts,
                 )
             if command == "start":
                 loop.start(*content)

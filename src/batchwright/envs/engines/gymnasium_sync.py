@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
+from batchwright.envs.components import reward_parts, vector_names
 from batchwright.envs.engines.base import HostEngine, OnEvent, Step
 from batchwright.envs.engines.env_loop import EnvLoop, LoopArrays
 from batchwright.envs.engines.host_arrays import action_rows
 from batchwright.envs.gymnasium_source import EnvSource, spaces_of
+from batchwright.envs.masks import Activity
 from batchwright.envs.spaces import Spec, unflatten
 
 
@@ -19,16 +21,28 @@ class GymnasiumSync(HostEngine):
 
     name = "gymnasium-sync"
 
-    def __init__(self, source: EnvSource, num_envs: int, on_event: OnEvent, info_keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        source: EnvSource,
+        num_envs: int,
+        on_event: OnEvent,
+        info_keys: Sequence[str] = (),
+        components: Sequence[str] | None = None,
+    ) -> None:
         self.num_envs = num_envs
-        self.observation, self.action, self.max_episode_steps = probe(source)
-        arrays = LoopArrays.allocate(self.observation, num_envs, len(info_keys))
-        self._loop = EnvLoop(source, (self.observation, self.action), arrays, 0, on_event, info_keys)
+        self.observation, self.action, self.max_episode_steps, offered, self.action_activity = probe(source)
+        parts = reward_parts(offered, components, source.name)
+        self.reward_names = parts.names
+        spaces = (self.observation, self.action)
+        self._arrays = LoopArrays.allocate(spaces, num_envs, len(info_keys), len(parts.names))
+        self._loop = EnvLoop(source, spaces, self._arrays, 0, on_event, info_keys, parts)
         self._to_rows = action_rows(self.action)
-        self._step = as_step(self.observation, arrays, info_keys)
+        self._step = as_step(self.observation, self._arrays, info_keys)
 
     def start(self, seed: int) -> Any:
         self._loop.start(seed)
+        self.mask = self._arrays.mask if self._arrays.masked.any() else None
+        self._step = self._step._replace(mask=self.mask)
         return self._step.obs
 
     def start_share(self, seed: int, share_N: Sequence[int]) -> tuple[Any, bool]:
@@ -43,13 +57,17 @@ class GymnasiumSync(HostEngine):
         self._loop.close()
 
 
-def probe(source: EnvSource) -> tuple[Spec, Spec, int | None]:
-    """Observation spec, action spec and time limit of an environment that is made and closed again."""
+Probed: TypeAlias = tuple[Spec, Spec, int | None, tuple[str, ...], Mapping[str, Activity]]
+
+
+def probe(source: EnvSource) -> Probed:
+    """Spaces, time limit, components of a vector reward and activity of an environment, made and closed again."""
     env, limit_steps = source.make()
     try:
         registration = getattr(env, "spec", None)
         known_limit = limit_steps or getattr(registration, "max_episode_steps", None)
-        return (*spaces_of(env, source.name), known_limit)
+        activity = getattr(getattr(env, "unwrapped", env), "action_activity", None) or {}
+        return (*spaces_of(env, source.name), known_limit, vector_names(env), activity)
     finally:
         if hasattr(env, "close"):
             env.close()
@@ -59,4 +77,5 @@ def as_step(observation: Spec, arrays: LoopArrays, info_keys: Sequence[str]) -> 
     """The Step that shows `arrays`; it stays valid because the arrays are written in place."""
     extras = {key: arrays.extras[at] for at, key in enumerate(info_keys)}
     obs = unflatten(observation, list(arrays.observations))
-    return Step(obs, arrays.reward, arrays.terminated, arrays.truncated, None, extras)
+    components = arrays.components if arrays.components.shape[1] else None
+    return Step(obs, arrays.reward, arrays.terminated, arrays.truncated, None, extras, components, None, arrays.success)

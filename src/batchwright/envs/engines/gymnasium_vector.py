@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
+from batchwright.envs.components import missing_key, reward_parts, vector_names
 from batchwright.envs.engines.base import HostEngine, Step, env_seed, only_truncated
 from batchwright.envs.engines.host_arrays import allocate_observations, native_tree
 from batchwright.envs.gymnasium_source import EnvSource
+from batchwright.envs.masks import flat_mask, mask_size, refuse_empty
 from batchwright.envs.spaces import (
     Discrete,
     MultiDiscrete,
@@ -36,7 +38,13 @@ class GymnasiumVector(HostEngine):
 
     name = "gymnasium-vector"
 
-    def __init__(self, source: EnvSource, num_envs: int, info_keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        source: EnvSource,
+        num_envs: int,
+        info_keys: Sequence[str] = (),
+        components: Sequence[str] | None = None,
+    ) -> None:
         self.num_envs = num_envs
         self._name = source.name
         self._info_keys = tuple(info_keys)
@@ -50,15 +58,20 @@ class GymnasiumVector(HostEngine):
         self._arrays = allocate_observations(self.observation, num_envs)
         self._final_arrays = allocate_observations(self.observation, num_envs)
         self._ended = np.zeros(num_envs, np.bool_)
+        single = getattr(self._env, "envs", [self._env])[0]
+        self.action_activity = getattr(single.unwrapped, "action_activity", None) or {}
+        self._parts = reward_parts(vector_names(single), components, source.name)
+        self.reward_names = self._parts.names
 
     def start(self, seed: int) -> Any:
         number = env_seed(seed, 0)
         self._env.action_space.seed(number)
         try:
-            observation, _ = self._env.reset(seed=number)
+            observation, info = self._env.reset(seed=number)
         except Exception as error:
             raise UserError(f"{self._name} raised in reset: {type(error).__name__}: {error}") from error
         self._ended[:] = False
+        self.mask = self._masks(info, self._ended) if "action_mask" in info else None
         return self._store(self._arrays, observation)
 
     def step(self, action: Any) -> Step:
@@ -71,31 +84,39 @@ class GymnasiumVector(HostEngine):
             ) from error
         terminated = np.array(terminated, np.bool_)
         truncated = only_truncated(terminated, np.asarray(truncated, np.bool_))
-        reward = np.array(reward, np.float32)
+        reward, components = self._rewards(reward, info)
         extras = {key: self._extra(info, key) for key in self._info_keys}
         final_obs = None
         if self._mode == "NextStep":
             reward[self._ended] = 0.0
+            if components is not None:
+                components[self._ended] = 0.0
             self._ended = terminated | truncated
         else:
-            observation, final_obs = self._with_finals(observation, terminated | truncated, info)
+            observation, final_obs, info = self._with_finals(observation, terminated | truncated, info)
         obs = self._store(self._arrays, observation)
-        return Step(obs, reward, terminated, truncated, final_obs, extras)
+        if self.mask is not None:
+            asked = ~self._ended if self._mode == "NextStep" else np.ones(self.num_envs, np.bool_)
+            self.mask = self._masks(info, ~asked)
+        success = self._success(info, terminated | truncated)
+        return Step(obs, reward, terminated, truncated, final_obs, extras, components, self.mask, success)
 
     def close(self) -> None:
         self._env.close()
 
-    def _with_finals(self, observation: Any, ended: NDArray[np.bool_], info: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Observations after the reset, and our arrays of last observations (rows that ended)."""
+    def _with_finals(
+        self, observation: Any, ended: NDArray[np.bool_], info: Mapping[str, Any]
+    ) -> tuple[Any, Any, Mapping[str, Any]]:
+        """Observations after the reset, our arrays of last observations (rows that ended), and what was told."""
         finals = unflatten(self.observation, list(self._final_arrays))
         if not ended.any():
-            return observation, finals
+            return observation, finals, info
         if self._mode == "Disabled":
             finals = self._store(self._final_arrays, observation)
-            observation, _ = self._env.reset(options={"reset_mask": ended})
-            return observation, finals
+            observation, after = self._env.reset(options={"reset_mask": ended})
+            return observation, finals, _merged(info, after, ended)
         self._store_finals(info, np.flatnonzero(ended))
-        return observation, finals
+        return observation, finals, info
 
     def _store_finals(self, info: Mapping[str, Any], rows: NDArray[np.intp]) -> None:
         """Copies the last observations a SAME_STEP environment hands over in its info."""
@@ -122,6 +143,47 @@ class GymnasiumVector(HostEngine):
             np.copyto(array, value - _start(leaf) if np.any(_start(leaf)) else value, casting="unsafe")
         return unflatten(self.observation, list(arrays))
 
+    def _rewards(self, reward: Any, info: Mapping[str, Any]) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """Rewards [N] and their components [N, K]; a row that is a reset has none."""
+        paid = np.array(reward, np.float32)
+        parts = self._parts
+        if parts.size:
+            if paid.shape != (self.num_envs, parts.size):
+                raise UserError(
+                    f"{self._name}: rewards have shape {paid.shape}, its reward_space says ({parts.size},)."
+                )
+            return paid.sum(-1), paid[:, list(parts.places)] if parts.names else None
+        if not parts.names:
+            return paid, None
+        components = np.stack([self._extra(info, name) for name in parts.names], -1)
+        resets = self._ended if self._mode == "NextStep" else np.zeros(self.num_envs, np.bool_)
+        for k, name in enumerate(parts.names):
+            if np.isnan(components[~resets, k]).any() and not _given(info, name)[~resets].all():
+                row = {key: value[0] for key, value in info.items() if isinstance(value, np.ndarray) and key[0] != "_"}
+                raise missing_key({key: value for key, value in row.items() if key != name}, name, self._name)
+        return paid, components
+
+    def _masks(self, info: Mapping[str, Any], free: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """[N, M]; rows of `free` need no mask: no action is asked of them."""
+        masks = np.ones((self.num_envs, mask_size(self.action)), np.bool_)
+        told = _given(info, "action_mask")
+        for row in np.flatnonzero(~free):
+            if not told[row]:
+                raise UserError(f"{self._name}, environment {row}: info has no 'action_mask' in this step.")
+            where = f"{self._name}, environment {row}"
+            masks[row] = flat_mask(self.action, _row_of(info["action_mask"], int(row)), where)
+        refuse_empty(self.action, masks, self._name)
+        return masks
+
+    def _success(self, info: Mapping[str, Any], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """1, 0 or NaN (not told) in the rows that ended."""
+        success = np.full(self.num_envs, np.nan, np.float32)
+        if ended.any():
+            for key in ("success", "is_success"):
+                told = self._extra(info, key)
+                success = np.where(np.isnan(told), success, (told > 0).astype(np.float32))
+        return np.where(ended, success, np.float32(np.nan))
+
     def _extra(self, info: Mapping[str, Any], key: str) -> NDArray[np.float32]:
         """One number per environment; SAME_STEP keeps that of an ended episode apart."""
         values = np.full(self.num_envs, np.nan, np.float32)
@@ -130,6 +192,35 @@ class GymnasiumVector(HostEngine):
                 mask = np.asarray(given.get(f"_{key}", np.ones(self.num_envs, np.bool_)))
                 values[mask] = np.asarray(given[key], np.float32)[mask]
         return values
+
+
+def _given(info: Mapping[str, Any], key: str) -> NDArray[np.bool_]:
+    """[N], which environments gave an entry of info, in an ended episode's own included."""
+    told = np.asarray(info[f"_{key}"], np.bool_) if f"_{key}" in info else np.asarray(key in info)
+    finals = info.get("final_info", {})
+    if key in finals:
+        told = told | np.asarray(finals.get(f"_{key}", True), np.bool_)
+    return told
+
+
+def _row_of(tree: Any, row: int) -> Any:
+    """One environment's part of a tree that Gymnasium's vector form gathered."""
+    if isinstance(tree, Mapping):
+        return {key: _row_of(value, row) for key, value in tree.items() if not key.startswith("_")}
+    if isinstance(tree, tuple):
+        return tuple(_row_of(value, row) for value in tree)
+    return tree[row]
+
+
+def _merged(info: Mapping[str, Any], after: Mapping[str, Any], ended: NDArray[np.bool_]) -> Mapping[str, Any]:
+    """What the steps told, with the masks of those that were reset since."""
+    if "action_mask" not in after:
+        return info
+    new, old = after["action_mask"], info["action_mask"]
+    if not isinstance(new, np.ndarray):
+        raise UserError("masks of several parts need an environment that resets itself.", ("--engine gymnasium-sync",))
+    rows = ended.reshape(-1, *[1] * (new.ndim - 1))
+    return {**info, "action_mask": np.where(rows, new, old)}
 
 
 def _autoreset_mode(env: Any, name: str) -> str:

@@ -29,8 +29,10 @@ from batchwright.envs.spaces import (
     value_at,
 )
 
+Layout = list[tuple[tuple[int, ...], np.dtype[Any]]]
 
-def observation_layout(spec: Spec, num_envs: int) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+
+def observation_layout(spec: Spec, num_envs: int) -> Layout:
     """Shape [N, ...] and dtype of each observation array, in the order of the leaves."""
     return [((num_envs, *leaf_shape(leaf)), stored_dtype(leaf)) for _, leaf in leaves(spec)]
 

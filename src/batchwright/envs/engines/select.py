@@ -29,6 +29,8 @@ class Wanted:
     max_episode_steps: int | None
     env_kwargs: Mapping[str, Any]
     info_keys: tuple[str, ...]
+    components: tuple[str, ...] | None
+    """Reward components: None for all of a vector reward, ("none",) for the plain sum."""
 
     def source(self) -> EnvSource:
         """How a single Gymnasium environment is made."""
@@ -45,12 +47,14 @@ def make_engine(
     max_episode_steps: int | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
     info_keys: Sequence[str] = (),
+    components: Sequence[str] | None = None,
 ) -> Engine:
     """`num_envs` copies of an environment behind the one vector interface.
 
     `auto` takes the first of jax, envpool, gymnasium-vector, gymnasium-sync that has the environment.
     `num_threads` are EnvPool's threads or gymnasium-async's worker processes; results do not depend on it.
-    `info_keys` are the entries of `info` that come back as `Step.extras`.
+    `info_keys` are the entries of `info` that come back as `Step.extras`; `components` are parts of a vector reward or
+    keys of `info` that come back as `Step.components`: all of a vector reward when not given, none for ("none",).
     """
     for what, value in (
         ("num_envs", num_envs),
@@ -69,6 +73,7 @@ def make_engine(
         max_episode_steps,
         dict(env_kwargs or {}),
         tuple(info_keys),
+        None if components is None else tuple(components),
     )
     return _MAKERS[_resolve(wanted, engine)](wanted)
 
@@ -109,7 +114,7 @@ def _jax(wanted: Wanted) -> Engine:
         raise UserError(f"{wanted.name} in JAX takes no options.", ("--engine gymnasium",))
     task = card.load() if card is not None else adapt(wanted.source().make()[0], wanted.name)
     assert task is not None  # `describe` listed the engine, so the factory gives a JAX environment
-    return JaxEngine(task, wanted.num_envs, wanted.max_episode_steps)
+    return JaxEngine(task, wanted.num_envs, wanted.max_episode_steps, wanted.components)
 
 
 def _envpool(wanted: Wanted) -> Engine:
@@ -122,6 +127,7 @@ def _envpool(wanted: Wanted) -> Engine:
         wanted.max_episode_steps,
         wanted.env_kwargs,
         wanted.info_keys,
+        wanted.components,
     )
 
 
@@ -137,19 +143,21 @@ def _envpool_host(wanted: Wanted) -> Engine:
 def _vector(wanted: Wanted) -> Engine:
     from batchwright.envs.engines.gymnasium_vector import GymnasiumVector
 
-    return GymnasiumVector(wanted.source(), wanted.num_envs, wanted.info_keys)
+    return GymnasiumVector(wanted.source(), wanted.num_envs, wanted.info_keys, wanted.components)
 
 
 def _sync(wanted: Wanted) -> Engine:
     from batchwright.envs.engines.gymnasium_sync import GymnasiumSync
 
-    return GymnasiumSync(wanted.source(), wanted.num_envs, wanted.on_event, wanted.info_keys)
+    return GymnasiumSync(wanted.source(), wanted.num_envs, wanted.on_event, wanted.info_keys, wanted.components)
 
 
 def _async(wanted: Wanted) -> Engine:
     from batchwright.envs.engines.gymnasium_async import GymnasiumAsync
 
-    return GymnasiumAsync(wanted.source(), wanted.num_envs, wanted.on_event, wanted.info_keys, wanted.num_threads)
+    return GymnasiumAsync(
+        wanted.source(), wanted.num_envs, wanted.on_event, wanted.info_keys, wanted.num_threads, wanted.components
+    )
 
 
 _MAKERS: dict[str, Callable[[Wanted], Engine]] = {

@@ -1,6 +1,6 @@
 """One block of anonymous shared memory with every array that passes between parent and workers."""
 
-# N envs, K info keys
+# N envs
 
 from __future__ import annotations
 
@@ -12,39 +12,32 @@ from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
 from batchwright.envs.engines.env_loop import LoopArrays
-from batchwright.envs.engines.host_arrays import observation_layout
+from batchwright.envs.engines.host_arrays import Layout
 from batchwright.envs.spaces import Box, Spec, leaf_shape, leaves
 
 # Arrays of different workers' rows begin on their own cache line.
 ALIGN_BYTES = 64
 
-Layout = list[tuple[tuple[int, ...], np.dtype[Any]]]
-
 
 @dataclass(frozen=True)
 class SharedBlock:
-    """Observations, reward, flags, extras and canonical actions of N environments; can be sent to a worker.
+    """What a loop writes and the canonical actions of N environments; can be sent to a worker.
 
     The memory has no name in /dev/shm, so nothing is left behind when everything is killed.
     """
 
     memory: Any
     layout: Layout
-    num_observations: int
+    num_written: int
 
     @staticmethod
-    def create(context: Any, spaces: tuple[Spec, Spec], num_envs: int, num_info_keys: int) -> SharedBlock:
+    def create(
+        context: Any, spaces: tuple[Spec, Spec], num_envs: int, num_info_keys: int, num_components: int
+    ) -> SharedBlock:
         """A zeroed block for the given observation and action specs."""
-        observations = observation_layout(spaces[0], num_envs)
-        flag, real = np.dtype(np.bool_), np.dtype(np.float32)
-        signals: Layout = [
-            ((num_envs,), real),
-            ((num_envs,), flag),
-            ((num_envs,), flag),
-            ((num_info_keys, num_envs), real),
-        ]
+        written = LoopArrays.layout(spaces, num_envs, num_info_keys, num_components)
         actions = [((num_envs, *leaf_shape(leaf)), canonical_dtype(leaf)) for _, leaf in leaves(spaces[1])]
-        layout = [*observations, *signals, *actions]
+        layout = [*written, *actions]
         size_bytes = sum(_padded_bytes(shape, dtype) for shape, dtype in layout)
         try:
             memory = context.RawArray("b", size_bytes)
@@ -53,9 +46,11 @@ class SharedBlock:
                 f"{num_envs} environments need {size_bytes / 2**20:.0f} MiB of shared memory: {error}",
                 ("fewer --num-envs", "--engine gymnasium-sync"),
             ) from error
-        return SharedBlock(memory, layout, len(observations))
+        block = SharedBlock(memory, layout, len(written))
+        LoopArrays.of(block.arrays()[0])
+        return block
 
-    def arrays(self) -> tuple[LoopArrays, list[NDArray[Any]]]:
+    def arrays(self) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
         """Views of the block: what the loop writes, and the action arrays it reads."""
         views: list[NDArray[Any]] = []
         offset_bytes = 0
@@ -64,8 +59,7 @@ class SharedBlock:
             view = np.frombuffer(self.memory, dtype, count, offset_bytes)
             views.append(view.reshape(shape))
             offset_bytes += _padded_bytes(shape, dtype)
-        at = self.num_observations
-        return LoopArrays(views[:at], *views[at : at + 4]), views[at + 4 :]
+        return views[: self.num_written], views[self.num_written :]
 
 
 def canonical_dtype(leaf: Any) -> np.dtype[Any]:

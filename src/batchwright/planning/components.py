@@ -1,0 +1,145 @@
+"""Which reward components a run learns from, on what scale and with what weights."""
+
+from __future__ import annotations
+
+import math
+
+from batchwright.core.errors import UserError, unknown
+from batchwright.planning.ledger import Ledger
+from batchwright.planning.quantity import TaskFacts, counted
+
+NO_COMPONENTS = "none"
+OTHERS = ("component_weights", "component_norm", "component_balance", "component_weighting")
+
+
+def settle_components(ledger: Ledger, task: TaskFacts) -> None:
+    """Nothing where the reward is one number; else names, weights and normalisation, with what they mean."""
+    names = _names(ledger, task)
+    if not names:
+        for name in OTHERS:
+            if ledger.stated(name) is not None:
+                what = "the plain sum is trained on" if task.reward_names else "the reward is one number"
+                raise UserError(
+                    f"{ledger.place(name)} is about reward components, and {what}.",
+                    [f"--components {' '.join(task.reward_names) or 'KEY KEY (keys of info)'}", ledger.without(name)],
+                )
+        return
+    weights = _weights(ledger, names)
+    told = ",".join(f"{weight:g}" for weight in weights)
+    if ledger.stated("component_weights") is None:
+        ledger.settle("component_weights", told, "", "default: all count alike", "default")
+    else:
+        ledger.adopt("component_weights", told, "")
+    norm = ledger.wish("component_norm", "scale", "each by the spread of its return; good stays good", unit="")
+    ledger.wish("component_balance", True, "factor median(std) / std within 0.1 to 10", unit="")
+    weighting = ledger.wish("component_weighting", "fixed", "the weights are yours", unit="")
+    if weighting == "learned":
+        _refuse_unlearnable(ledger, names, weights)
+    _scales(ledger, norm)
+    if norm in ("z-score", "min-max"):
+        ledger.remark(
+            f"component_norm {norm} moves every step's reward: where episodes differ in length, that pays or charges "
+            "for length. --component-norm scale does not."
+        )
+
+
+def _names(ledger: Ledger, task: TaskFacts) -> tuple[str, ...]:
+    wanted, offered = ledger.stated("components"), task.reward_names
+    if wanted == (NO_COMPONENTS,):
+        ledger.adopt("components", NO_COMPONENTS, "", f"stated: the sum of {', '.join(offered) or 'the reward'}")
+        return ()
+    if wanted is None:
+        if offered:
+            reason = f"the reward has {counted(len(offered), 'component')}; --components none trains on their sum"
+            ledger.settle("components", ",".join(offered), "", reason)
+        return offered
+    if len(set(wanted)) < len(wanted) or any("=" in name for name in wanted):
+        raise UserError(
+            f"{ledger.place('components')}: each component is named once, without '='.",
+            [f"--components {' '.join(dict.fromkeys(name.split('=')[0] for name in wanted))}"],
+        )
+    for name in wanted:
+        if offered and name not in offered:
+            raise unknown(f"reward component of {task.name}", name, offered, "--components")
+    ledger.adopt("components", ",".join(wanted), "")
+    left_out = [name for name in offered if name not in wanted]
+    if left_out:
+        ledger.remark(f"reward components not trained on: {', '.join(left_out)}. Evaluation counts all of the reward.")
+    elif not offered:
+        ledger.remark(
+            "components are keys of info: what the environment's reward has beside them is not trained on. The first "
+            "rollouts tell whether their sum is the reward; evaluation counts the reward itself."
+        )
+    return tuple(wanted)
+
+
+def _weights(ledger: Ledger, names: tuple[str, ...]) -> list[float]:
+    stated = ledger.stated("component_weights")
+    if stated is None:
+        return [1.0] * len(names)
+    place = ledger.place("component_weights")
+    if any("=" in word for word in stated):
+        if not all("=" in word for word in stated):
+            raise UserError(f"{place}: either all weights have names or none.", [_example(names)])
+        pairs = [word.rsplit("=", 1) for word in stated]
+        for name, _ in pairs:
+            if name not in names:
+                raise unknown("reward component in --component-weights", name, names)
+        given = dict(pairs)
+        if len(given) < len(pairs):
+            raise UserError(f"{place}: a component has two weights.", [_example(names)])
+        texts = [given.get(name, "1") for name in names]
+    else:
+        if len(stated) != len(names):
+            raise UserError(
+                f"{place}: {counted(len(stated), 'weight')} for {counted(len(names), 'component')} "
+                f"({', '.join(names)}).",
+                [_example(names)],
+            )
+        texts = list(stated)
+    weights = [_number(text, place, names) for text in texts]
+    if not any(weights):
+        raise UserError(f"{place}: all weights are 0.", [_example(names)])
+    return weights
+
+
+def _number(text: str, place: str, names: tuple[str, ...]) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not math.isfinite(weight) or abs(weight) > 1e9:
+        raise UserError(f"{place}: {text[:40]!r} is not a number.", [_example(names)])
+    return weight
+
+
+def _example(names: tuple[str, ...]) -> str:
+    return "--component-weights " + " ".join(f"{name}=1" for name in names)
+
+
+def _refuse_unlearnable(ledger: Ledger, names: tuple[str, ...], weights: list[float]) -> None:
+    if len(names) < 2:
+        raise UserError("one component has nothing to be weighed against.", ["--component-weighting fixed"])
+    if min(weights) < 0:
+        raise UserError(
+            f"{ledger.place('component_weights')}: learned weights are shares, none is negative.",
+            ["--component-weighting fixed"],
+        )
+
+
+def _scales(ledger: Ledger, norm: str) -> None:
+    """Components have scales of their own; what has one scale for all is refused or switched off."""
+    if ledger.quantities["popart"].value or ledger.quantities["value_clip"].value:
+        name = "popart" if ledger.quantities["popart"].value else "value_clip"
+        raise UserError(
+            f"{ledger.place(name)} has one scale; components have one each.",
+            [ledger.without(name), "--components none"],
+        )
+    if norm == "none" or not ledger.quantities["normalize_rewards"].value:
+        return
+    if ledger.resolved.origin("normalize_rewards") is not None:
+        raise UserError(
+            f"--normalize-rewards scales the sum, --component-norm {norm} each component: use one of them.",
+            ["--component-norm none", "--no-normalize-rewards", "--components none"],
+        )
+    ledger.settle("normalize_rewards", False, "", f"off: components are normalised one by one ({norm})")
