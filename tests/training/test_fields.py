@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from batchwright.config.schema import Learning
+from batchwright.config.schema import Learning, Rewards
 from batchwright.training.build import Session, build_session
 from batchwright.training.checkpoint import digest
 from batchwright.training.on_policy import iterate
@@ -25,6 +25,8 @@ BASE: dict[str, Any] = {
     "total_steps": 24 * 3,
     "learning_rate": 0.01,
 }
+HYBRID = {"env": "IdentityHybrid-v0"}
+OBJECTIVES = {"env": "TwoObjectives-v0"}
 # Field -> what is changed, against what (beside BASE) it is compared.
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "learning_rate": (0.02, {}),
@@ -37,6 +39,17 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "entropy_start": (0.1, {}),
     "entropy_end": (0.3, {"entropy_anneal": 1.0}),
     "entropy_anneal": (1.0, {"entropy_start": 0.5}),
+    "entropy_episodes": (1, {"entropy_start": 0.5, **HYBRID}),
+    "entropy_weight_discrete": (0.1, {"entropy_start": 0.5, **HYBRID}),
+    "entropy_weight_continuous": (0.1, {"entropy_start": 0.5, **HYBRID}),
+    "entropy_floor_discrete": (5.0, HYBRID),
+    "entropy_floor_continuous": (4.0, {}),
+    "entropy_floor_weight": (1.0, {"entropy_floor_continuous": 4.0}),
+    "components": (("small",), OBJECTIVES),
+    "component_weights": (("0.9", "0.1"), OBJECTIVES),
+    "component_norm": ("min-max", OBJECTIVES),
+    "component_balance": (False, {"component_norm": "none", **OBJECTIVES}),
+    "component_weighting": ("learned", OBJECTIVES),
     "value_weight": (0.1, {}),
     "value_rate_factor": (0.5, {}),
     "value_clip": (1e-4, {}),
@@ -69,10 +82,10 @@ def parameters(**wishes: Any) -> str:
     """A digest of the parameters after three iterations; plans that compile to the same programs share them."""
     made = plan(**(BASE | wishes))
     factor_matters = made["value_rate_factor"] != 1.0
-    named = {name: made[name] for name in COMPILED_IN}
+    named = {name: made[name] for name in COMPILED_IN} | {"env": made.task.name}
     key = repr((update_shape(made, made["minibatches"]), factor_matters, named))
     if key not in SESSIONS:
-        SESSIONS[key] = build_session(made, "MountainCarContinuous-v0")
+        SESSIONS[key] = build_session(made, str(made.task.name))
     session = SESSIONS[key]
     session.plan, session.schedules = made, Schedules(made)
     state = session.fresh_state()
@@ -88,7 +101,7 @@ def digests() -> dict[str, str]:
 
 
 def test_the_list_is_whole() -> None:
-    assert CHANGES.keys() | NOT_LEARNED.keys() == {field.name for field in fields(Learning)}
+    assert CHANGES.keys() | NOT_LEARNED.keys() == {field.name for cls in (Learning, Rewards) for field in fields(cls)}
 
 
 @pytest.mark.parametrize("name", CHANGES)
