@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchwright.config.load import Resolved, resolve
-from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS, RECORDED, TRAINERS
+from batchwright.config.schema import ALGOS, DATASET, ON_POLICY, RECORDED, REPLAY, TRAINERS
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.planning.make import make_plan
@@ -147,18 +147,22 @@ def plan_to_train(
 
     flags = {"env": env, **{name: value for name, value in wishes.items() if value is not None}}
     resolved = resolve(flags, preset, config)
-    if resolved.config.regime != ON_POLICY:
+    if resolved.config.regime == DATASET:
         raise UserError(
-            f"{resolved.config.algo} can be planned, not trained yet; trained are {', '.join(ON_POLICY_ALGOS)}.",
-            ["--algo ppo"],
+            f"{resolved.config.algo} can be planned, not trained yet; trained are {', '.join(ALGOS)}.", ["--algo ppo"]
         )
+    replays = resolved.config.regime == REPLAY
+    if replays and own_network:
+        raise UserError(f"{resolved.config.algo} brings its own networks.", ["--algo ppo", "leave out network=..."])
     facts, machine = task_facts(describe(env)), probe_machine()
     first = make_plan(resolved, machine, facts)
     refuse_untrainable(first)
     measured: dict[str, str] = {}
     if resolved.config.running.engine in (None, "auto"):
         by_episodes = first.get("rollout_episodes") is not None
-        free = all(resolved.origin(name) is None for name in ("num_envs", "rollout_steps")) and not by_episodes
+        # With replay more environments would be another update ratio, or updates that wait longer.
+        fixed = by_episodes or replays
+        free = all(resolved.origin(name) is None for name in ("num_envs", "rollout_steps")) and not fixed
         choice = choose_engine(env, first["num_envs"], free, say or (lambda text: None))
         resolved, measured = with_choice(resolved, choice, flags, preset, config)
     made = make_plan(resolved, machine, facts, measured=measured)

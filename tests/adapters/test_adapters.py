@@ -119,7 +119,7 @@ def test_an_automatic_minibatch_leaves_stable_baselines_no_remainder() -> None:
     [
         "plan --for sb3 --algo reinforce",
         "plan --for sb3 --rollout-episodes 4",
-        "plan --for sb3 --algo sac --rrd",
+        "plan --for sb3 --algo sac --redistribute rrd",
         "plan --for sb3 --algo sac --max-grad-norm 1",
         "plan --for sb3 --num-agents 3",
         "plan --for sb3 --seq-length 4",

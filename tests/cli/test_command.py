@@ -39,7 +39,7 @@ def test_explain_tells_what_larger_and_smaller_do() -> None:
 
 
 def test_json_has_the_documented_form() -> None:
-    for line in ("plan", "plan --algo dqn --rrd", "plan --policy act", "plan --rollout-episodes 3"):
+    for line in ("plan", "plan --algo dqn --redistribute rrd", "plan --policy act", "plan --rollout-episodes 3"):
         found = run_line(f"{line} --json").json
         assert list(found) == ["regime", "algo", "quantities", "warnings", "alternatives", "task"]
         for quantity in found["quantities"].values():
@@ -88,7 +88,7 @@ def test_the_table_the_json_and_python_agree() -> None:
         ("plan --workers 4", "belongs to dataset training; ppo is on-policy"),
         ("plan --algo sac --epochs 4", "belongs to on-policy training; sac is replay"),
         ("plan --policy act CartPole-v1", "learns from recorded data"),
-        ("plan --algo ppo --rrd", "replay buffer"),
+        ("plan --algo ppo --redistribute rrd", "replay buffer"),
         ("paln", "unknown command 'paln'. Did you mean plan"),
         ("''", "unknown command ''"),
         ("presets shwo", "presets takes 'show NAME'"),
@@ -120,7 +120,7 @@ def test_an_environment_brings_its_facts_and_they_cannot_be_contradicted() -> No
     assert "--gamma 0.992" in out
     assert "is told by CartPole-v1 itself" in refusal("plan CartPole-v1 --obs-shape 9").err
     assert "sac is for continuous actions" in refusal("plan CartPole-v1 --algo sac").err
-    assert run_line("plan CartPole-v1 --algo dqn --json").json["quantities"]["transition_bytes"]["value"] == 26
+    assert run_line("plan CartPole-v1 --algo dqn --json").json["quantities"]["transition_bytes"]["value"] == 25
     assert run_line("plan Pendulum-v1 --algo sac --json").json["quantities"]["transition_bytes"]["value"] == 22
 
 
@@ -131,7 +131,7 @@ def test_presets_are_listed_and_shown_with_their_source() -> None:
     shown = run_line("presets show libero").out
     assert "source: S1" in shown
     assert "subsequence_timesteps: 32" in shown
-    assert run_line("presets show libero --json").json["values"]["rrd"] is True
+    assert run_line("presets show libero --json").json["values"]["redistribute"] == "rrd"
 
 
 def test_environments_are_listed_by_word() -> None:

@@ -64,7 +64,7 @@ def some_command(rng: random.Random) -> list[str]:
     if start in ("ppo", "a2c", "reinforce", "sac", "dqn"):
         words += ["--algo", start]
     elif start == "rrd":
-        words += ["--algo", rng.choice(["sac", "dqn"]), "--rrd"]
+        words += ["--algo", rng.choice(["sac", "dqn"]), "--redistribute", "rrd"]
     elif start == "policy":
         words += ["--policy", rng.choice(["act", "smolvla"])]
     elif start == "preset":
@@ -203,7 +203,7 @@ def some_tree(rng: random.Random, depth: int) -> object:
 
 def some_bomb(rng: random.Random) -> bytes:
     levels, width = rng.randint(3, 14), rng.randint(2, 9)
-    name = rng.choice(["num_envs", "env", "obs_shape", "preset", "rrd", "nobody"])
+    name = rng.choice(["num_envs", "env", "obs_shape", "preset", "redistribute", "nobody"])
     if rng.random() < 0.5:
         parts = [f"&a{i} [{', '.join([f'*a{i - 1}' if i else '1'] * width)}]" for i in range(levels)]
     else:

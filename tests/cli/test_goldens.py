@@ -12,7 +12,7 @@ from run_batchwright import plan, run
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
-S1 = {"algo": "sac", "rrd": True, "obs_shape": "17", "action_size": 6, "updates_per_iteration": 100}
+S1 = {"algo": "sac", "redistribute": "rrd", "obs_shape": "17", "action_size": 6, "updates_per_iteration": 100}
 S3 = {"policy": "act", "gpu_memory_gb": 12, "cameras": 3, "image_size": 224, "cores": 32}
 PLANS = {
     "on-policy": {},

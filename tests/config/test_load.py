@@ -54,7 +54,7 @@ def test_the_replay_document_loads_in_its_own_words(write) -> None:
     assert found["transitions_per_update"] == 32
     assert found["subsequences_per_update"] == 2
     assert origins(found)["transitions_per_update"] == "mine.yaml:2 (BATCH_SIZE)"
-    assert "implied by RRD_BATCH_SIZE" in origins(found)["rrd"]
+    assert "implied by RRD_BATCH_SIZE" in origins(found)["redistribute"]
 
 
 def test_the_rl_games_words_load(write) -> None:
@@ -170,8 +170,8 @@ def test_an_empty_file_wishes_nothing(write) -> None:
         ("num_envs: 0x" + "f" * 5000, "bits is out of range"),
         ("env: 0x" + "f" * 5000, "bits is out of range"),
         ("num_envs: " + "9" * 5000, "not readable"),
-        ("rrd: maybe", "neither true nor false"),
-        ("rrd: [true]", "neither true nor false"),
+        ("store_next_obs: maybe", "neither true nor false"),
+        ("store_next_obs: [true]", "neither true nor false"),
         ("algo: poo", "unknown algo 'poo'"),
         ("algo: [ppo]", "a name is needed"),
         ("dataset: !!binary aGk=", "a name is needed"),

@@ -7,7 +7,7 @@ from batchwright.config.values import kind_of
 from batchwright.core.errors import UserError
 from run_batchwright import plan
 
-REGIME = {ON_POLICY: {}, REPLAY: {"algo": "sac", "rrd": True}, DATASET: {"policy": "act"}}
+REGIME = {ON_POLICY: {}, REPLAY: {"algo": "sac", "redistribute": "rrd"}, DATASET: {"policy": "act"}}
 SAMPLES = {int: 16, float: 0.25, bool: True, str: "x", tuple: (16, 16)}
 # These state the task, the machine or the method: they decide other numbers and have no row of their own.
 FACTS = {"env", "algo", "policy", "obs_shape", "obs_dtype", "action_size", "action_kind", "episode_steps", "dataset"}
@@ -33,7 +33,7 @@ def test_a_stated_number_has_its_row_with_its_place_or_is_refused(regime: str, n
 @pytest.mark.parametrize("regime", REGIME)
 @pytest.mark.parametrize("name", sorted(FIELDS))
 def test_a_number_of_another_regime_is_refused(regime: str, name: str) -> None:
-    if regime in FIELDS[name].metadata["regimes"] or name in ("policy", "algo", "env", "rrd"):
+    if regime in FIELDS[name].metadata["regimes"] or name in ("policy", "algo", "env", "redistribute"):
         return
     value = (FIELDS[name].metadata["choices"] or [SAMPLES[kind_of(name)]])[0]
     with pytest.raises(UserError):

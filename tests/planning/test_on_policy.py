@@ -8,7 +8,12 @@ from run_batchwright import plan
 
 
 def test_every_number_has_a_unit_or_is_a_ratio_and_always_a_reason_and_a_source() -> None:
-    for wishes in ({}, {"rollout_episodes": 10}, {"algo": "sac", "rrd": True, "obs_shape": "17"}, {"policy": "act"}):
+    for wishes in (
+        {},
+        {"rollout_episodes": 10},
+        {"algo": "sac", "redistribute": "rrd", "obs_shape": "17"},
+        {"policy": "act"},
+    ):
         for name, quantity in plan(**wishes).quantities.items():
             assert quantity.name == name
             assert quantity.reason

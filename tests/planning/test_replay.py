@@ -11,7 +11,7 @@ from run_batchwright import LAPTOP, plan
 
 
 def rrd(**wishes: object) -> Plan:
-    return plan(algo="sac", rrd=True, **wishes)
+    return plan(algo="sac", redistribute="rrd", **wishes)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_one_subsequence_is_called_noisy_and_four_are_not() -> None:
 def test_numbers_of_return_decomposition_without_it_are_refused() -> None:
     with pytest.raises(UserError, match="needs return decomposition") as refused:
         plan(algo="sac", subsequence_timesteps=32)
-    assert refused.value.fixes == ("--rrd --subsequence-timesteps 32",)
+    assert refused.value.fixes == ("--redistribute rrd --subsequence-timesteps 32",)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
 def test_return_decomposition_without_replay_is_refused(algo: str) -> None:
     with pytest.raises(UserError, match="replay buffer"):
-        plan(algo=algo, rrd=True)
+        plan(algo=algo, redistribute="rrd")
 
 
 def test_updates_are_stated_per_environment_step_too() -> None:
@@ -74,18 +74,18 @@ def test_bytes_of_vectors_by_hand() -> None:
         updates_per_iteration=100,
         replay_transitions=1_000_000,
     )
-    # 17 x 4 B observation, 6 x 4 B action, 4 B reward, 2 B ends; in a batch the next observation too.
-    assert found["transition_bytes"] == 68 + 24 + 6 == 98
-    assert found["batch_bytes"] == 256 * (98 + 68) == 42_496
-    assert found["rrd_batch_bytes"] == 42_496
-    assert found["traffic_bytes_per_iteration"] == 100 * 2 * 42_496
-    assert found["buffer_bytes"] == 98_000_000
+    # 17 x 4 B observation, 6 x 4 B action, 4 B reward, 1 B termination; in a batch the next observation too.
+    assert found["transition_bytes"] == 68 + 24 + 5 == 97
+    assert found["batch_bytes"] == 256 * (97 + 68) == 42_240
+    assert found["rrd_batch_bytes"] == 42_240
+    assert found["traffic_bytes_per_iteration"] == 100 * 2 * 42_240
+    assert found["buffer_bytes"] == 97_000_000
 
 
 def test_a_batch_of_32_images_is_6_mib_as_uint8_without_next_observations() -> None:
     found = plan(preset="libero", obs_shape="256,256,3", action_size=7)
     image = 256 * 256 * 3
-    assert found["batch_bytes"] == 32 * (2 * image + 7 * 4 + 6)
+    assert found["batch_bytes"] == 32 * (2 * image + 7 * 4 + 5)
     assert "6.0 MiB without next observations" in found.quantities["batch_bytes"].reason
     assert found["traffic_bytes_per_iteration"] == 64 * 2 * found["batch_bytes"]
     assert "never held at once" in found.quantities["traffic_bytes_per_iteration"].reason
@@ -93,8 +93,8 @@ def test_a_batch_of_32_images_is_6_mib_as_uint8_without_next_observations() -> N
 
 def test_float32_images_are_four_times_as_large() -> None:
     small, large = (plan(algo="dqn", obs_shape="84,84,4", obs_dtype=dtype) for dtype in ("uint8", "float32"))
-    assert small["transition_bytes"] - 10 == 84 * 84 * 4  # 4 B action, 4 B reward, 2 B ends
-    assert large["transition_bytes"] - 10 == 4 * 84 * 84 * 4
+    assert small["transition_bytes"] - 9 == 84 * 84 * 4  # 4 B action, 4 B reward, 1 B termination
+    assert large["transition_bytes"] - 9 == 4 * 84 * 84 * 4
 
 
 def test_storing_next_observations_doubles_them_in_the_buffer_and_not_in_a_batch() -> None:
@@ -198,7 +198,7 @@ def test_any_positive_integers_make_a_valid_replay_plan(
 ) -> None:
     found = plan(
         algo=algo,
-        rrd=True,
+        redistribute="rrd",
         num_envs=num_envs,
         rollout_steps=rollout_steps,
         updates_per_iteration=updates,

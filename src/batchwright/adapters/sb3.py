@@ -22,8 +22,9 @@ def arguments(plan: Plan) -> dict[str, Any]:
     for name, flag in (("num_agents", "--num-agents"), ("seq_length", "--seq-length")):
         if plan.get(name, 1) > 1:
             raise UserError(f"Stable-Baselines3 knows no {name}.", [f"leave out {flag}"])
-    if plan.get("subsequences_per_update"):
-        raise UserError("Stable-Baselines3 has no return decomposition.", ["leave out --rrd"])
+    if plan.get("redistribute") or plan.get("episodic_reward"):
+        flag = "--redistribute" if plan.get("redistribute") else "--episodic-reward"
+        raise UserError("Stable-Baselines3 has no delayed rewards and no return decomposition.", [f"leave out {flag}"])
     kwargs: dict[str, Any] = {"learning_rate": plan["learning_rate"], "gamma": plan["gamma"]}
     kwargs |= _on_policy(plan) if plan.algo in ("ppo", "a2c") else _replay(plan)
     return {

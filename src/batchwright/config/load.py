@@ -165,7 +165,8 @@ def _guess_regime(flags: Mapping[str, Any], entries: list[_Entry], preset: str |
         return schema.DATASET
     if any(mark in stated for mark in aliases.REPLAY_MARKS) and "algo" not in stated:
         return schema.REPLAY
-    return schema.regime_of(str(stated.get("algo")), stated.get("policy"), bool(stated.get("rrd")), stated.get("data"))
+    redistributes = bool(stated.get("redistribute"))
+    return schema.regime_of(str(stated.get("algo")), stated.get("policy"), redistributes, stated.get("data"))
 
 
 def _from_file(entries: list[_Entry], path: Path, regime: str) -> dict[str, Layered]:
@@ -193,7 +194,7 @@ def _from_file(entries: list[_Entry], path: Path, regime: str) -> dict[str, Laye
 def _imply(found: dict[str, Layered], regime: str, elsewhere: frozenset[str]) -> dict[str, Layered]:
     """A file in the words of one regime means that regime, though it never says so."""
     rules: list[tuple[str, Any, str, tuple[str, ...]]] = [
-        ("rrd", True, schema.REPLAY, ("rrd_timesteps_per_update", "subsequence_timesteps")),
+        ("redistribute", "rrd", schema.REPLAY, ("rrd_timesteps_per_update", "subsequence_timesteps")),
         ("algo", "sac", schema.REPLAY, ("updates_per_iteration",)),
         ("policy", "act", schema.DATASET, ("workers", "accumulation")),
     ]

@@ -15,6 +15,7 @@ ALGOS = ON_POLICY_ALGOS + REPLAY_ALGOS
 POLICIES = ("act", "smolvla")
 HOLDS = ("transitions-per-update", "reuse", "total-steps")
 TRAINERS = ("rl_games", "sb3", "lerobot")
+REDISTRIBUTIONS = ("rrd", "rrd-unbiased", "ircr", "full")
 
 COMPONENT_NORMS = ("none", "scale", "z-score", "min-max", "adaptive")
 
@@ -31,7 +32,6 @@ ENGINE_CHOICES = (
 
 ON_POLICY, REPLAY, DATASET, RECORDED = "on-policy", "replay", "dataset", "recorded"
 REGIMES = (ON_POLICY, REPLAY, DATASET)
-REDISTRIBUTIONS = ("rrd", "rrd-unbiased", "full")
 
 # Far beyond any real run, and small enough that products of two stay exact in a float.
 LARGEST_COUNT = 10**12
@@ -112,7 +112,16 @@ class Replay:
 
     updates_per_iteration: int | None = count("updates of one iteration", "updates", BOTH_RRD, high=10**9)
     transitions_per_update: int | None = count("transitions one update draws", "transitions", (REPLAY,), high=10**9)
-    rrd: bool | None = wish("learn rewards from episode returns (RRD)", regimes=(REPLAY,))
+    episodic_reward: bool | None = wish("show no reward until an episode ends, then its sum", regimes=(REPLAY,))
+    redistribute: str | None = wish(
+        "how rewards are made of episode returns: random timesteps (rrd), without its variance term (rrd-unbiased), "
+        "all timesteps (full), or the return itself as guidance (ircr)",
+        choices=REDISTRIBUTIONS,
+        regimes=BOTH_RRD,
+    )
+    reward_learning_rate: float | None = wish(
+        "step size of the reward network", low=1e-12, high=10.0, regimes=(REPLAY,)
+    )
     rrd_timesteps_per_update: int | None = count(
         "timesteps over all subsequences of one reward update", "timesteps", BOTH_RRD, high=10**9
     )
@@ -123,6 +132,24 @@ class Replay:
     warmup_steps: int | None = count("random steps before the first update", "steps", (REPLAY,), low=0)
     store_next_obs: bool | None = wish(
         "store next observations apart instead of sharing frames between neighbours", regimes=(REPLAY,)
+    )
+    replay_on: str | None = wish("where the buffer lies", choices=("device", "host"), regimes=(REPLAY,))
+    polyak: float | None = wish(
+        "how far the target moves to the online network at a time; 1 copies it", low=0.0, high=1.0, regimes=(REPLAY,)
+    )
+    updates_per_target: int | None = count("updates between two moves of the target", "updates", (REPLAY,), high=10**9)
+    learn_temperature: bool | None = wish("adapt sac's temperature to the target entropy", regimes=(REPLAY,))
+    temperature_start: float | None = wish("sac's first temperature", low=1e-9, high=1e6, regimes=(REPLAY,))
+    target_entropy: float | None = wish(
+        "entropy per action dimension that sac's temperature aims at, actions on the scale -1..1",
+        low=-100.0,
+        high=100.0,
+        regimes=(REPLAY,),
+    )
+    epsilon_start: float | None = wish("dqn's chance of a random action at first", low=0.0, high=1.0, regimes=(REPLAY,))
+    epsilon_end: float | None = wish("dqn's chance of a random action later", low=0.0, high=1.0, regimes=(REPLAY,))
+    epsilon_share: float | None = wish(
+        "share of the run over which dqn's chance moves from start to end", low=0.0, high=1.0, regimes=(REPLAY,)
     )
 
 
@@ -194,7 +221,7 @@ class Learning:
         "over what advantages are normalised", choices=("rollout", "minibatch", "none"), regimes=(ON_POLICY,)
     )
     baseline: bool | None = wish("subtract the value from the return", regimes=(ON_POLICY,))
-    normalize_obs: bool | None = wish("centre and scale observations by running statistics", regimes=(ON_POLICY,))
+    normalize_obs: bool | None = wish("centre and scale observations by running statistics", regimes=BOTH_RL)
     normalize_rewards: bool | None = wish("divide rewards by the running spread of the return", regimes=(ON_POLICY,))
     popart: bool | None = wish("normalise value targets and keep the outputs (PopArt)", regimes=(ON_POLICY,))
     kl_stop: float | None = wish(
@@ -268,12 +295,6 @@ class Recorded:
 
     data: str | None = wish(
         "recorded episodes: LIBERO HDF5 files, a Minari dataset or its id, or a LeRobot dataset", regimes=(RECORDED,)
-    )
-    redistribute: str | None = wish(
-        "how rewards are learned from returns: random timesteps (rrd), without its variance term (rrd-unbiased), "
-        "or all timesteps (full)",
-        choices=REDISTRIBUTIONS,
-        regimes=(RECORDED,),
     )
     obs_keys: str | None = wish(
         "observations to learn from, joined by commas; all when not stated", regimes=(RECORDED,)
@@ -358,16 +379,16 @@ class Config:
     @property
     def regime(self) -> str:
         """Which of the ways data reaches the learner."""
-        return regime_of(self.task.algo, self.task.policy, bool(self.replay.rrd), self.recorded.data)
+        return regime_of(self.task.algo, self.task.policy, bool(self.replay.redistribute), self.recorded.data)
 
     @property
     def algo(self) -> str:
         """The algorithm stated, or the regime's usual one; the policy's name for recorded data."""
         if self.regime == RECORDED:
-            return self.recorded.redistribute or "rrd"
+            return self.replay.redistribute or "rrd"
         if self.regime == DATASET:
             return self.task.policy or "act"
-        return self.task.algo or ("sac" if self.replay.rrd else "ppo")
+        return self.task.algo or ("sac" if self.replay.redistribute else "ppo")
 
 
 SECTIONS: dict[str, type] = {
@@ -385,13 +406,13 @@ FIELDS = {f.name: f for section in SECTIONS.values() for f in fields(section)}
 SECTION_OF = {f.name: name for name, section in SECTIONS.items() for f in fields(section)}
 
 
-def regime_of(algo: str | None, policy: str | None, rrd: bool, data: str | None = None) -> str:
+def regime_of(algo: str | None, policy: str | None, redistributes: bool, data: str | None = None) -> str:
     """on-policy, replay, dataset or recorded, from what is trained."""
     if data is not None:
         return RECORDED
     if policy is not None:
         return DATASET
-    return REPLAY if rrd or algo in REPLAY_ALGOS else ON_POLICY
+    return REPLAY if redistributes or algo in REPLAY_ALGOS else ON_POLICY
 
 
 def flag_of(name: str) -> str:

@@ -127,10 +127,10 @@ def make_policy(
     else:
         net = mlp(inputs.vector_size, heads.raw_size, num_values, hidden, activation)
     policy = Policy(inputs, net, heads, num_values, log_std_start, lambda flat: flat)
-    return replace(policy, unravel=_unraveller(policy._init_tree(jax.random.key(0))))
+    return replace(policy, unravel=unraveller(policy._init_tree(jax.random.key(0))))
 
 
-def _unraveller(tree: Any) -> Callable[[jax.Array], Any]:
+def unraveller(tree: Any) -> Callable[[jax.Array], Any]:
     """The way back from `Policy.ravel`, traceable."""
     leaves, structure = jax.tree.flatten(tree)
     shapes = [np.shape(leaf) for leaf in leaves]

@@ -33,7 +33,7 @@ def make_reward_network(observation: Spec, action: Spec, hidden: Sequence[int] =
     """
     inputs, heads = Inputs(observation), make_heads(action)
     width = 2 * inputs.vector_size + encoded_action_size(heads)
-    shapes = [_last(leaf.shape) for _, leaf in inputs.images if isinstance(leaf, Box)]
+    shapes = [image_shape(leaf.shape) for _, leaf in inputs.images if isinstance(leaf, Box)]
 
     def init(key: jax.Array) -> Any:
         source = host_source(key)
@@ -75,7 +75,7 @@ def encoded_action_size(heads: Heads) -> int:
     return sum(head.raw.stop - head.raw.start for head in heads.heads)
 
 
-def _last(shape: tuple[int, ...]) -> tuple[int, int, int]:
+def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
     """(height, width, channels) of an image's shape, wherever its channels are."""
     moved = jax.eval_shape(channels_last, jax.ShapeDtypeStruct((1, *shape), jnp.uint8)).shape  # type: ignore[no-untyped-call]
     return moved[1], moved[2], moved[3]

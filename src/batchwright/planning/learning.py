@@ -52,7 +52,8 @@ def settle_objective(ledger: Ledger, task: TaskFacts, gae_lambda: float, why_lam
     ledger.wish("weight_decay", 0.0, "off", unit="")
     ledger.wish("adam_beta2", 0.999, "Adam's default", unit="")
     ledger.wish("adam_eps", 1e-5, "the usual value in policy gradients", unit="")
-    _network(ledger, task)
+    settle_network(ledger, task, "64,64", "enough for vectors of this size, quick on a CPU", "tanh")
+    ledger.wish("log_std_start", 0.0, "a first standard deviation of half the range", unit="")
     settle_components(ledger, task)
 
 
@@ -65,22 +66,22 @@ def _refuse_single_update(ledger: Ledger) -> None:
         )
 
 
-def _network(ledger: Ledger, task: TaskFacts) -> None:
+def settle_network(ledger: Ledger, task: TaskFacts, hidden: str, why: str, activation: str) -> None:
+    """Units and activation of networks of vectors; images have one network."""
     image = task.obs_shape is not None and len(task.obs_shape) == 3 and task.obs_dtype == "uint8"
-    hidden = ledger.stated("hidden")
+    stated = ledger.stated("hidden")
     if image:
-        if hidden is not None:
+        if stated is not None:
             raise UserError(
                 "--hidden shapes networks of vectors; images use the convolutional one.", ["leave out --hidden"]
             )
         ledger.settle("hidden", "conv 32-64-64, 512", "units", "images: the network of Mnih et al., 2015", "default")
-    elif hidden is None:
-        ledger.settle("hidden", "64,64", "units", "default: enough for vectors of this size, quick on a CPU", "default")
-        ledger.wish("activation", "tanh", "the usual choice for small policies", unit="")
+        return
+    if stated is None:
+        ledger.settle("hidden", hidden, "units", f"default: {why}", "default")
     else:
-        ledger.adopt("hidden", ",".join(str(units) for units in hidden), "units")
-        ledger.wish("activation", "tanh", "the usual choice for small policies", unit="")
-    ledger.wish("log_std_start", 0.0, "a first standard deviation of half the range", unit="")
+        ledger.adopt("hidden", ",".join(str(units) for units in stated), "units")
+    ledger.wish("activation", activation, "the usual choice for small policies", unit="")
 
 
 def _refuse_ppo_only(ledger: Ledger, names: tuple[str, ...]) -> None:
@@ -92,10 +93,10 @@ def _refuse_ppo_only(ledger: Ledger, names: tuple[str, ...]) -> None:
             )
 
 
-def settle_running(ledger: Ledger, task: TaskFacts) -> None:
+def settle_running(ledger: Ledger, checkpoint_steps: int = CHECKPOINT_STEPS) -> None:
     """Evaluation and checkpoints, in iterations of this plan."""
     iterations = ledger.quantities["iterations"].value
-    per_iteration = ledger.quantities.get("rollout_transitions")
+    per_iteration = ledger.quantities.get("rollout_transitions", ledger.quantities.get("steps_per_iteration"))
     known = isinstance(iterations, int)
     every = max(1, -(-int(iterations or 1) // EVALUATIONS_PER_RUN)) if known else 10
     ledger.wish("eval_every", every, f"{EVALUATIONS_PER_RUN} evaluations in the run")
@@ -103,8 +104,8 @@ def settle_running(ledger: Ledger, task: TaskFacts) -> None:
     if ledger.stated("eval_threshold") is not None:
         ledger.adopt("eval_threshold", ledger.stated("eval_threshold"), "return")
     steps = per_iteration.value if per_iteration is not None and isinstance(per_iteration.value, int) else None
-    checkpoint = max(1, CHECKPOINT_STEPS // steps) if steps else 50
-    ledger.wish("checkpoint_every", checkpoint, f"about every {CHECKPOINT_STEPS:,} transitions")
+    checkpoint = max(1, checkpoint_steps // steps) if steps else 50
+    ledger.wish("checkpoint_every", checkpoint, f"about every {checkpoint_steps:,} transitions")
     if ledger.stated("stop_return") is not None:
         ledger.adopt("stop_return", ledger.stated("stop_return"), "return")
     ledger.wish("doctor", "say", "says what is wrong while it can still be mended", unit="")

@@ -39,14 +39,14 @@ def make_plan(
                 ["leave out the environment", "--algo ppo"],
             )
         return plan_dataset(resolved, machine)
-    if config.replay.rrd and config.task.algo in ON_POLICY_ALGOS:
+    if config.replay.redistribute and config.task.algo in ON_POLICY_ALGOS:
         raise UserError(
-            f"return decomposition (rrd) learns from a replay buffer; {config.task.algo} has none.",
-            ["--algo sac", "--algo dqn", "leave out --rrd"],
+            f"--redistribute {config.replay.redistribute} learns from a replay buffer; {config.task.algo} has none.",
+            ["--algo sac", "--algo dqn", "leave out --redistribute"],
         )
     if config.regime == ON_POLICY:
         return plan_on_policy(resolved, facts, machine, divide_exactly=divide_exactly, measured=measured)
-    return plan_replay(resolved, facts, machine)
+    return plan_replay(resolved, facts, machine, measured=measured)
 
 
 def _facts(resolved: Resolved, task: TaskFacts | None) -> TaskFacts:

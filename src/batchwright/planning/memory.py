@@ -11,8 +11,8 @@ MIB, GIB = 1024**2, 1024**3
 # Share of a memory that a plan may fill: good to here, a warning above, danger from the second figure.
 GOOD_SHARE, DANGER_SHARE = 0.90, 0.95
 
-# Reward (float32), end flags (two bytes) beside each stored transition.
-REWARD_AND_END_BYTES = 4 + 2
+# Reward (float32) and whether it terminated (one byte) beside each stored transition.
+REWARD_AND_END_BYTES = 4 + 1
 
 
 @dataclass(frozen=True)

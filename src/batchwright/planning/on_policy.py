@@ -350,7 +350,7 @@ def _learning(ledger: Ledger, task: TaskFacts, held: scaling.Held) -> None:
     ledger.wish("entropy_end", 0.0, "annealed to 0" if bonus else "no bonus, nothing to anneal", unit="")
     ledger.wish("max_grad_norm", 0.5, "clips rare spikes, leaves usual gradients", unit="")
     learning.settle_objective(ledger, task, defaults.gae_lambda, defaults.why_lambda)
-    learning.settle_running(ledger, task)
+    learning.settle_running(ledger)
 
 
 def _refuse_rivals(ledger: Ledger) -> None:

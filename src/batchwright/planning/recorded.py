@@ -48,6 +48,11 @@ def plan_recorded(resolved: Resolved, facts: RecordedFacts, machine: Machine) ->
         ledger.remark(f"preset {resolved.preset}: {', '.join(left_out)} are for training in an environment; not used.")
     _split(ledger, facts)
     how = ledger.wish("redistribute", "rrd", "random timesteps of each episode (Ren et al., 2022)", unit="")
+    if how == "ircr":
+        raise UserError(
+            "ircr takes returns as they are; it has no reward model to learn.",
+            ["--redistribute rrd", "--redistribute full"],
+        )
     _draws(ledger, facts, str(how))
     _updates(ledger, facts)
     _network(ledger, facts)

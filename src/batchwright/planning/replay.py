@@ -8,29 +8,28 @@ from batchwright.config.load import Resolved
 from batchwright.config.schema import REPLAY
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine
-from batchwright.planning import rules
+from batchwright.planning.learning import settle_running
 from batchwright.planning.ledger import Ledger
 from batchwright.planning.memory import GOOD_SHARE, TransitionBytes, show_bytes, transition_bytes
 from batchwright.planning.quantity import Plan, TaskFacts, counted
+from batchwright.planning.redistribution import settle_redistribution
+from batchwright.planning.replay_learning import CHECKPOINT_STEPS, settle_replay_objective
 
 DEFAULT_TOTAL_STEPS = {"sac": 200_000, "dqn": 200_000}
-DEFAULT_RATE = {"sac": 3e-4, "dqn": 1e-4}
+STEPS_PER_ITERATION = 64
+REDISTRIBUTED_STEPS_PER_ITERATION = 100
 LARGEST_DEFAULT_BUFFER = 1_000_000
 
 
-def plan_replay(resolved: Resolved, task: TaskFacts, machine: Machine) -> Plan:
+def plan_replay(resolved: Resolved, task: TaskFacts, machine: Machine, measured: dict[str, str] | None = None) -> Plan:
     """Every number of a replay run; a buffer that cannot fit is refused."""
-    ledger = Ledger(resolved)
+    ledger = Ledger(resolved, measured)
     ledger.refuse_foreign(REPLAY)
     algo = ledger.config.algo
     _refuse_wrong_actions(algo, task)
     steps = _collection(ledger)
     _updates(ledger, steps, task, machine)
-    if ledger.stated("rrd"):
-        ledger.adopt("rrd", True, "")
-        _subsequences(ledger)
-    else:
-        _refuse_rrd_numbers(ledger)
+    settle_redistribution(ledger, task)
     total = ledger.wish("total_steps", DEFAULT_TOTAL_STEPS[algo], "a first run on two cores")
     iterations = ledger.settle_iterations(total, steps)
     warmup = ledger.wish("warmup_steps", min(10_000, total // 20), "random actions first: 5% of the run, at most 10000")
@@ -47,9 +46,8 @@ def plan_replay(resolved: Resolved, task: TaskFacts, machine: Machine) -> Plan:
         ledger.remark(
             f"no update is made: {warmup} of {iterations * steps} steps are warm-up, one iteration takes {steps}."
         )
-    ledger.wish("learning_rate", DEFAULT_RATE[algo], f"the usual start of {algo} with Adam", unit="")
-    ledger.wish("gamma", 0.99, "an effective horizon of 100 steps, 1 / (1 - gamma)", unit="")
-    rules.offer_discount(ledger, task)
+    settle_replay_objective(ledger, task)
+    settle_running(ledger, CHECKPOINT_STEPS)
     ledger.adopt_rest()
     _memory(ledger, task, machine, int(total))
     return Plan(
@@ -77,11 +75,15 @@ def _refuse_wrong_actions(algo: str, task: TaskFacts) -> None:
 
 def _collection(ledger: Ledger) -> int:
     """Environment steps per iteration."""
-    envs = ledger.wish("num_envs", 1, "one environment keeps the update ratio exact")
+    envs = ledger.wish("num_envs", 1, "replay needs no side-by-side variety, and one is the freshest")
+    together = REDISTRIBUTED_STEPS_PER_ITERATION if ledger.stated("redistribute") else STEPS_PER_ITERATION
+    updates = ledger.stated("updates_per_iteration")
     rollout_steps = ledger.wish(
         "rollout_steps",
-        ledger.stated("updates_per_iteration") or (100 if ledger.stated("rrd") else 1),
-        "as many steps as updates: one update per step",
+        updates or max(1, together // envs),
+        "as many steps as updates: one update per step"
+        if updates
+        else f"about {together} steps and their updates are one call each",
     )
     ledger.settle(
         "steps_per_iteration",
@@ -129,11 +131,11 @@ def _hold(ledger: Ledger, steps: int, task: TaskFacts, machine: Machine) -> None
     hold = ledger.stated("hold")
     plain = ledger.resolved.before_flags
     plain = replace(plain, task=ledger.config.task, experience=replace(plain.experience, hold=None))
-    if plain.replay.rrd is None:
-        plain = replace(plain, replay=replace(plain.replay, rrd=ledger.stated("rrd")))
+    if plain.replay.redistribute is None:
+        plain = replace(plain, replay=replace(plain.replay, redistribute=ledger.stated("redistribute")))
     origins = dict(ledger.resolved.before_origins)
-    if plain.replay.rrd:
-        origins["rrd"] = ledger.resolved.origins["rrd"]
+    if plain.replay.redistribute:
+        origins["redistribute"] = ledger.resolved.origins["redistribute"]
     before = plan_replay(Resolved(plain, origins, None, (), plain), task, machine)
     flags = {name for name, origin in ledger.resolved.origins.items() if origin.kind == "flag"}
     if hold == "reuse":
@@ -161,47 +163,6 @@ def _refuse_with(ledger: Ledger, flags: set[str], name: str, hold: str) -> None:
         )
 
 
-def _subsequences(ledger: Ledger) -> None:
-    """How many random subsequences one reward update sees."""
-    length = ledger.stated("subsequence_timesteps")
-    timesteps = ledger.stated("rrd_timesteps_per_update")
-    if timesteps is None:
-        default = 256 if length is None else 4 * length
-        timesteps = ledger.wish("rrd_timesteps_per_update", default, "four subsequences")
-    else:
-        ledger.wish("rrd_timesteps_per_update", timesteps, "")
-    if length is None:
-        length = ledger.wish("subsequence_timesteps", min(64, timesteps), "the official code's K")
-    else:
-        ledger.wish("subsequence_timesteps", length, "")
-    parts, unused = divmod(timesteps, length)
-    if parts < 1:
-        raise UserError(
-            f"{timesteps} timesteps per update cannot hold one subsequence of {length}.",
-            [f"--rrd-timesteps-per-update {length}", f"--subsequence-timesteps {timesteps}"],
-        )
-    reason = f"{timesteps} timesteps // {length} per subsequence"
-    ledger.settle("subsequences_per_update", parts, "subsequences", reason + (f", {unused} unused" if unused else ""))
-    if unused:
-        ledger.remark(
-            f"{timesteps} timesteps hold {parts} subsequences of {length}; {unused} timesteps are unused. "
-            f"Exact: --rrd-timesteps-per-update {parts * length}."
-        )
-    ledger.check(
-        "subsequences",
-        parts > 1,
-        f"{parts} subsequence{'s' if parts > 1 else ''} per reward update; one is a noisy gradient: "
-        f"--rrd-timesteps-per-update {4 * length}",
-        "official RRD code uses 4 x 64",
-    )
-
-
-def _refuse_rrd_numbers(ledger: Ledger) -> None:
-    for name in ("rrd_timesteps_per_update", "subsequence_timesteps"):
-        if ledger.stated(name) is not None:
-            raise UserError(f"{ledger.place(name)} needs return decomposition.", [f"--rrd {ledger.place(name)}"])
-
-
 def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int) -> None:
     """Batch, traffic and buffer bytes apart, at the stored type."""
     wanted = ledger.stated("replay_transitions")
@@ -210,6 +171,7 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
     _check_capacity(ledger, capacity)
     if task.obs_shape is None:
         ledger.wish("replay_transitions", capacity, "the whole run, at most a million")
+        ledger.wish("replay_on", "device", "where its updates are", unit="")
         ledger.remark("memory is not planned: name an environment, or --obs-shape and --action-size.")
         return
     dtype = ledger.stated("obs_dtype") or task.obs_dtype or "float32"
@@ -234,6 +196,15 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
         "bytes",
         f"{capacity} transitions x {stored} B = {show_bytes(capacity * stored)}",
     )
+    _settle_place(ledger, machine, capacity * stored)
+
+
+def _settle_place(ledger: Ledger, machine: Machine, buffer_bytes: int) -> None:
+    """On the device where half its memory holds the buffer; without a GPU the device is the machine itself."""
+    memory = machine.gpus[0].memory_bytes if machine.gpus else None
+    fits = memory is None or buffer_bytes <= memory / 2
+    why = "no GPU: RAM is the device's memory" if memory is None else f"against half of {show_bytes(memory)} on the GPU"
+    ledger.wish("replay_on", "device" if fits else "host", f"{show_bytes(buffer_bytes)}, {why}", unit="")
 
 
 def _check_capacity(ledger: Ledger, capacity: int) -> None:

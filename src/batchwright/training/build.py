@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from batchwright.config.schema import REPLAY
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
 from batchwright.data.rollout import Gathered, Rollout
@@ -21,6 +22,7 @@ from batchwright.planning.episodes import episode_cut
 from batchwright.planning.quantity import Plan
 from batchwright.store.minibatches import shuffled_orders
 from batchwright.training.episode_update import make_episode_update
+from batchwright.training.replay_build import refuse_untrainable_replay
 from batchwright.training.reward_parts import fresh_components, make_looks, stated_weights
 from batchwright.training.running import Measure, make_measure
 from batchwright.training.session import EngineSession
@@ -89,7 +91,9 @@ class Session(EngineSession):
 
 
 def refuse_untrainable(plan: Plan) -> None:
-    """What can be planned and not trained yet; asked before a run directory is made."""
+    """What can be planned and not trained; asked before a run directory is made."""
+    if plan.regime == REPLAY:
+        refuse_untrainable_replay(plan)
     if plan.get("num_agents", 1) > 1 or plan.get("seq_length", 1) > 1:
         raise UserError(
             "several agents and recurrent sequences are planned for other trainers only.", ["--for rl_games"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from batchwright.config.load import Resolved, resolve
+from batchwright.config.schema import ON_POLICY
 from batchwright.core.files import write_atomically
 from batchwright.core.machine import usable_cores
 from batchwright.envs.engines import available_engines, measure_engines
@@ -83,7 +84,8 @@ def with_choice(
     """The wishes with the choice stated, and the reasons of what was measured."""
     measured = {"engine": choice.reason}
     stated = {**flags, "engine": choice.engine}
-    if resolved.origin("num_envs") is None and resolved.config.experience.rollout_episodes is None:
+    by_steps = resolved.config.regime == ON_POLICY and resolved.config.experience.rollout_episodes is None
+    if resolved.origin("num_envs") is None and by_steps:
         stated["num_envs"] = choice.num_envs
         measured["num_envs"] = choice.reason
         if resolved.origin("hold") is None and resolved.origin("rollout_steps") is None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from batchwright.config.load import Resolved, resolve
 from batchwright.config.save import to_yaml
+from batchwright.config.schema import REPLAY
 from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import RunDir, run_name
@@ -38,6 +39,8 @@ from batchwright.training.guard import dump
 from batchwright.training.loop import DivergedError, Regime, finished
 from batchwright.training.loop import run as run_iterations
 from batchwright.training.on_policy import ON_POLICY_REGIME
+from batchwright.training.replay import REPLAY_REGIME
+from batchwright.training.replay_build import build_replay_session
 from batchwright.training.session import EngineSession
 from batchwright.training.state import TrainState
 from batchwright.watch.gauges import MemoryGauge
@@ -103,11 +106,17 @@ def continue_run(path: str | Path, voices: Voices, network: NetworkMaker | None 
         )
     with run.lock(), EventLog(run.events_path) as events:
         watch = _Watch(run, plan, _env_of(resolved), events, voices)
-        session = build_session(plan, watch.env, network=network, on_event=watch.heard)
+        session, regime = _build(plan, watch, network)
         try:
-            return _train(watch, session, ON_POLICY_REGIME)
+            return _train(watch, session, regime)
         finally:
             session.close()
+
+
+def _build(plan: Plan, watch: _Watch, network: NetworkMaker | None) -> tuple[EngineSession, Regime]:
+    if plan.regime == REPLAY:
+        return build_replay_session(plan, watch.env, watch.heard), REPLAY_REGIME
+    return build_session(plan, watch.env, network=network, on_event=watch.heard), ON_POLICY_REGIME
 
 
 def _env_of(resolved: Resolved) -> str:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.config.schema import RECORDED
+from batchwright.config.schema import RECORDED, REPLAY
 from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.components import NO_COMPONENTS
@@ -23,6 +23,7 @@ from batchwright.training import checkpoint
 from batchwright.training.build import OWN_NETWORK
 from batchwright.training.evaluate import Evaluator, success_rate
 from batchwright.training.launch import open_run
+from batchwright.training.replay_build import make_replay_policy
 from batchwright.training.settings import component_names, make_plan_policy
 from batchwright.watch.statistics import summarise
 
@@ -92,7 +93,8 @@ def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
     if plan["hidden"] == OWN_NETWORK and network is None:
         raise UserError(f"{directory} was trained with a network of your own.", ["batchwright.load(run, network=...)"])
     engine = make_engine(env, 1, plan["engine"], components=component_names(plan) or NO_COMPONENTS)
-    policy = make_plan_policy(plan, engine, network)
+    replays = plan.regime == REPLAY
+    policy = make_replay_policy(plan, engine) if replays else make_plan_policy(plan, engine, network)
     engine.close()
     found = checkpoint.load_named(directory.checkpoints, lambda text: warnings.warn(text, stacklevel=3))
     if found is None:

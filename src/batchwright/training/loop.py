@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from batchwright.data.rollout import Rollout
+from batchwright.data.rollout import Episodes, Gathered, Rollout
 from batchwright.planning.quantity import Plan
 from batchwright.training.guard import MOST_BAD_ITERATIONS
 
@@ -96,6 +96,44 @@ def done_share(plan: Plan, state: Any) -> float:
     if plan["iterations"] is None:
         return float(int(state.counters.env_steps) / plan["total_steps"])
     return float(int(state.counters.iteration) / plan["iterations"])
+
+
+def count_iteration(state: Any, gathered: Gathered) -> Any:
+    """The state with the steps and episodes of one more iteration."""
+    counters, episodes = state.counters, gathered.episodes
+    ended = np.asarray(episodes.ended)
+    recent = np.concatenate([state.recent_returns, np.asarray(episodes.returns)[ended]])[-len(state.recent_returns) :]
+    return state._replace(
+        recent_returns=recent,
+        counters=counters._replace(
+            iteration=counters.iteration + 1,
+            env_steps=counters.env_steps + gathered.env_steps,
+            transitions=counters.transitions + int(np.asarray(gathered.rollout.valid).sum()),
+            episodes=counters.episodes + int(ended.sum()),
+        ),
+    )
+
+
+def episode_figures(state: Any, episodes: Episodes) -> dict[str, Any]:
+    """How far the run is, and what became of the episodes that ended in its last iteration."""
+    counters, ended = state.counters, np.asarray(episodes.ended)
+    returns, lengths = np.asarray(episodes.returns)[ended], np.asarray(episodes.lengths)[ended]
+    record: dict[str, Any] = {
+        "iteration": int(counters.iteration) - 1,
+        "env_steps": int(counters.env_steps),
+        "transitions": int(counters.transitions),
+        "episodes": len(returns),
+        "episodes_total": int(counters.episodes),
+    }
+    if len(returns):
+        record |= {
+            "episode_return": float(returns.mean(dtype=np.float64)),
+            "episode_return_std": float(returns.std(dtype=np.float64)),
+            "episode_return_min": float(returns.min()),
+            "episode_return_max": float(returns.max()),
+            "episode_length": float(lengths.mean()),
+        }
+    return record
 
 
 def _guard(regime: Regime, state: Any, before: Any, told: Any, what: str | None, watch: Watch) -> Any:

@@ -12,7 +12,7 @@ from batchwright.envs.masks import refuse_empty
 from batchwright.training.build import Session
 from batchwright.training.checkpoint import digest
 from batchwright.training.guard import find_bad
-from batchwright.training.loop import Regime, done_share
+from batchwright.training.loop import Regime, count_iteration, done_share, episode_figures
 from batchwright.training.reward_parts import remarks, take_in
 from batchwright.training.running import merge_obs, merge_rewards, merge_targets
 from batchwright.training.state import TrainState
@@ -55,7 +55,7 @@ def iterate(session: Session, state: TrainState) -> tuple[TrainState, Told]:
     if told.pop("empty_masks", 0):
         mask = np.asarray(rollout.mask)[np.asarray(rollout.valid)]
         refuse_empty(session.policy.heads.spec, mask, session.env)
-    state = _count(state._replace(position=gathered.position, learner=learner), gathered)
+    state = count_iteration(state._replace(position=gathered.position, learner=learner), gathered)
     state = merge_targets(session.plan, session.policy, merge_obs(state, moments), told)
     done = time.perf_counter()
     told |= {"entropy_bonus": float(hyper.entropy), "clip_range": float(hyper.clip)}
@@ -71,21 +71,6 @@ def hyper_of(session: Session, state: TrainState) -> Hyper:
     shift, spread = (float(targets.mean[0]), float(targets.std[0])) if plan["popart"] else (0.0, 1.0)
     episodes = int(state.counters.episodes)
     return session.schedules.hyper(done, scale, float(targets.std[0]), shift, spread, episodes)
-
-
-def _count(state: TrainState, gathered: Gathered) -> TrainState:
-    counters, episodes = state.counters, gathered.episodes
-    ended = np.asarray(episodes.ended)
-    recent = np.concatenate([state.recent_returns, np.asarray(episodes.returns)[ended]])[-len(state.recent_returns) :]
-    return state._replace(
-        recent_returns=recent,
-        counters=counters._replace(
-            iteration=counters.iteration + 1,
-            env_steps=counters.env_steps + gathered.env_steps,
-            transitions=counters.transitions + int(np.asarray(gathered.rollout.valid).sum()),
-            episodes=counters.episodes + int(ended.sum()),
-        ),
-    )
 
 
 def undo(state: TrainState, before: TrainState) -> TrainState:
@@ -109,28 +94,11 @@ def restarted(session: Session, state: TrainState) -> TrainState:
 
 def make_record(session: Session, state: TrainState, told: Told, iteration_seconds: float) -> dict[str, Any]:
     """One line of the metric record."""
-    metrics, counters = told.metrics, state.counters
-    episodes = told.gathered.episodes
-    ended = np.asarray(episodes.ended)
-    returns, lengths = np.asarray(episodes.returns)[ended], np.asarray(episodes.lengths)[ended]
-    record: dict[str, Any] = {
-        "iteration": int(counters.iteration) - 1,
-        "env_steps": int(counters.env_steps),
-        "transitions": int(counters.transitions),
-        "episodes": len(returns),
-        "episodes_total": int(counters.episodes),
-    }
+    metrics = told.metrics
+    record = episode_figures(state, told.gathered.episodes)
     if session.plan.get("rollout_episodes"):
         record["surplus_steps"] = told.gathered.surplus_steps
-    if len(returns):
-        record |= {
-            "episode_return": float(returns.mean(dtype=np.float64)),
-            "episode_return_std": float(returns.std(dtype=np.float64)),
-            "episode_return_min": float(returns.min()),
-            "episode_return_max": float(returns.max()),
-            "episode_length": float(lengths.mean()),
-        }
-    record |= _special(session, episodes, ended)
+    record |= _special(session, told.gathered.episodes, np.asarray(told.gathered.episodes.ended))
     hidden = ("finite_rollout", "finite_parameters", "transitions", "target_mean", "target_squares")
     record |= {name: float(value) for name, value in metrics.items() if name not in hidden}
     record["updates"] = int(record["updates"])

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from batchwright.config.schema import REPLAY
 from batchwright.planning.quantity import DERIVED, Plan, counted
 from batchwright.watch.statistics import MovingStatistics
 
@@ -20,6 +21,8 @@ COMPONENT, WEIGHT = "component/", "/weight"
 
 def batch_configuration(plan: Plan) -> str:
     """The numbers of one batch under the names robot-learning users know (S0's block)."""
+    if plan.regime == REPLAY:
+        return _replay_configuration(plan)
     episodes = plan.get("rollout_episodes")
     whole = None if episodes is None else f"(whole episodes, {counted(episodes, 'episode')} per batch)"
     minibatch = plan.quantities.get("minibatch_transitions")
@@ -36,6 +39,26 @@ def batch_configuration(plan: Plan) -> str:
     return "\n".join(["[INFO]: Batch configuration:", *lines])
 
 
+def _replay_configuration(plan: Plan) -> str:
+    """S1's four numbers under its names, each with what it counts; the last two only where rewards are decomposed."""
+    rows = [
+        (
+            "TRAIN_BATCHES",
+            plan["updates_per_iteration"],
+            f"updates per iteration, {plan['updates_per_step']:g} per step",
+        ),
+        ("BATCH_SIZE", plan["transitions_per_update"], "transitions per update"),
+    ]
+    if plan.get("subsequences_per_update"):
+        parts = counted(plan["subsequences_per_update"], "subsequence")
+        rows += [
+            ("RRD_BATCH_SIZE", plan["rrd_timesteps_per_update"], f"timesteps per reward update: {parts}"),
+            ("RRD_SAMPLE_SIZE", plan["subsequence_timesteps"], "timesteps per subsequence"),
+        ]
+    lines = [f"         {name} = {value} ({meaning})" for name, value, meaning in rows]
+    return "\n".join(["[INFO]: Batch configuration:", *lines])
+
+
 def batch_header(plan: Plan) -> str:
     """One line on what a batch is (S4's header)."""
     parts = [f"{_collected(plan)} per batch"]
@@ -44,10 +67,11 @@ def batch_header(plan: Plan) -> str:
     if "minibatch_transitions" in plan.quantities:
         parts.append(f"{_size(plan)} minibatch size")
     elif plan.get("transitions_per_update") is not None:
-        parts += [
-            counted(plan["updates_per_iteration"], "update"),
-            f"{counted(plan['transitions_per_update'], 'transition')} per update",
-        ]
+        drawn = counted(plan["transitions_per_update"], "transition")
+        if plan.get("subsequences_per_update"):
+            parts_drawn = counted(plan["subsequences_per_update"], "subsequence")
+            drawn += f" + {parts_drawn} ({counted(plan['subsequence_timesteps'], 'timestep')} each)"
+        parts.append(f"{counted(plan['updates_per_iteration'], 'update')} on {drawn}")
     return "Batch Training: " + ", ".join(parts)
 
 

@@ -1,0 +1,237 @@
+"""The replay buffer: frames in preallocated memory, and the episodes they belong to.
+
+Every environment has a column of `steps` rows, written round and round. Row s of a column holds what was seen and done
+at its step s; the next observation is the frame of row s + 1, so no frame is stored twice. The row after an end holds
+the true last observation and is no transition; it is in no draw. What a draw may touch is told by the episodes alone:
+a row counts while it and its successor stand, so neither the write head nor an end is ever crossed.
+"""
+
+# T steps of a rollout, N environments, R = steps x N rows, E episodes, M draws, K timesteps of a subsequence.
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from batchwright.core.errors import UserError
+from batchwright.data.rollout import Episodes, Rollout
+from batchwright.envs import spaces
+from batchwright.envs.spaces import Spec
+from batchwright.store.draws import draw_episodes, draw_timesteps
+from batchwright.store.episode_table import EpisodeTable
+
+
+class Frames(NamedTuple):
+    """The stored rows; JAX arrays where they lie on the device, NumPy ones on the host."""
+
+    obs: Any  # tree of [R, ...]
+    action: Any  # [R, D] float32
+    reward: Any  # [R] float32
+    terminated: Any  # [R] bool
+    next_obs: Any = None  # tree of [R, ...] where next observations are stored apart
+
+
+class Batch(NamedTuple):
+    """Transitions as an update takes them; any leading axes."""
+
+    obs: Any
+    action: Any
+    reward: Any
+    terminated: Any
+    next_obs: Any
+
+
+class Draw(NamedTuple):
+    """Numbers of rows, and of the rows that hold their next observations."""
+
+    row: Any
+    next_row: Any
+
+
+class Subsequences(NamedTuple):
+    """K random timesteps of M finished episodes."""
+
+    draw: Draw  # [M, K]
+    episode_return: NDArray[np.float32]  # [M]
+    episode_length: NDArray[np.int32]  # [M]
+    mask: NDArray[np.float32]  # [M, K]: 0 where a whole episode is shorter than K
+
+
+def gather(frames: Frames, draw: Draw) -> Batch:
+    """The transitions of a draw."""
+    here = jax.tree.map(lambda x: x[draw.row], frames)
+    apart = frames.next_obs is not None
+    next_obs = here.next_obs if apart else jax.tree.map(lambda x: x[draw.next_row], frames.obs)
+    return Batch(here.obs, here.action, here.reward, here.terminated, next_obs)
+
+
+class ReplayBuffer:
+    """At least `transitions` of the newest transitions of N environments."""
+
+    def __init__(
+        self, observation: Spec, action_size: int, transitions: int, num_envs: int, with_next: bool, on_device: bool
+    ) -> None:
+        self.num_envs, self.on_device = num_envs, on_device
+        # One row more than asked: the newest frame, whose action is not taken yet.
+        self.steps = -(-transitions // num_envs) + 1
+        self.table = EpisodeTable(self.steps)
+        self.frames = _allocate(observation, action_size, self.rows, with_next, on_device)
+
+    @property
+    def rows(self) -> int:
+        return self.steps * self.num_envs
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored rows."""
+        return sum(int(leaf.nbytes) for leaf in jax.tree.leaves(self.frames))
+
+    @property
+    def transitions(self) -> int:
+        """Transitions that can be drawn."""
+        return int(self.table.spans().length.sum())
+
+    def add(self, rollout: Rollout, reward_TN: Any, episodes: Episodes, lengths_N: Any) -> None:
+        """Stores a rollout; `lengths_N` are the transitions of the episodes that are still running."""
+        steps = int(np.shape(reward_TN)[0])
+        with_next = self.frames.next_obs is not None
+        if rollout.final_obs is not None and not with_next:
+            raise UserError(
+                "this environment resets within the step: its last observations have no rows of their own.",
+                ["--store-next-obs", "--engine gymnasium-sync"],
+            )
+        added = _Added(rollout.obs, rollout.action, reward_TN, rollout.terminated)
+        after = _successors(rollout) if with_next else None
+        start = self.table.written % self.steps
+        put = _put_on_device if self.on_device else _put_on_host
+        self.frames = put(self.frames, added, after, np.int32(start), self.steps)
+        self.table.add(steps, episodes, lengths_N)
+
+    def cut(self) -> None:
+        """The running episodes end here, as truncated; their last frames keep the rows they have."""
+        self.table.cut()
+
+    def draw_transitions(self, source: np.random.Generator, count: int) -> Draw:
+        """Rows of `count` transitions, every stored one equally likely."""
+        return self._draw_spans(source, count, self.table.spans())[0]
+
+    def draw_guided(self, source: np.random.Generator, count: int) -> tuple[Draw, NDArray[np.float64]]:
+        """Transitions of finished episodes with the returns of those."""
+        draw, span, spans = self._draw_spans(source, count, self.table.finished())
+        return draw, spans.episode_return[span]
+
+    def draw_subsequences(self, source: np.random.Generator, count: int, timesteps: int) -> Subsequences:
+        """K random timesteps of `count` finished episodes that stand whole, each likely by its length."""
+        spans = self.table.whole()
+        chosen = draw_episodes(source, spans.length, count)
+        offset_MK = draw_timesteps(source, spans.length[chosen], timesteps)
+        return self._subsequences(spans, chosen, offset_MK, np.ones((count, timesteps), np.float32))
+
+    def draw_whole(self, source: np.random.Generator, count: int, longest: int) -> Subsequences:
+        """All timesteps of `count` finished episodes, each likely by its length."""
+        spans = self.table.whole()
+        chosen = draw_episodes(source, spans.length, count)
+        inside = np.arange(longest)[None, :] < spans.length[chosen, None]
+        offset_MK = np.where(inside, np.arange(longest)[None, :], 0)
+        return self._subsequences(spans, chosen, offset_MK, inside.astype(np.float32))
+
+    def _subsequences(self, spans: Any, chosen: Any, offset_MK: Any, mask_MK: Any) -> Subsequences:
+        draw = self._rows_of(spans.first[chosen, None] + offset_MK, spans.column[chosen, None])
+        return Subsequences(
+            draw, spans.episode_return[chosen].astype(np.float32), spans.length[chosen].astype(np.int32), mask_MK
+        )
+
+    def _draw_spans(self, source: np.random.Generator, count: int, spans: Any) -> tuple[Draw, Any, Any]:
+        ends = np.cumsum(spans.length)
+        place = source.integers(0, ends[-1], count)
+        span = np.searchsorted(ends, place, side="right")
+        step = spans.first[span] + place - (ends[span] - spans.length[span])
+        return self._rows_of(step, spans.column[span]), span, spans
+
+    def _rows_of(self, step: Any, column: Any) -> Draw:
+        row = (step % self.steps) * self.num_envs + column
+        next_row = ((step + 1) % self.steps) * self.num_envs + column
+        return Draw(row.astype(np.int32), next_row.astype(np.int32))
+
+
+class _Added(NamedTuple):
+    """The columns of a rollout in the order of `Frames`."""
+
+    obs: Any  # tree of [T + 1, N, ...]
+    action: Any
+    reward: Any
+    terminated: Any
+
+
+def _successors(rollout: Rollout) -> Any:
+    """The true next observations [T, N, ...] of a rollout."""
+    if rollout.final_obs is None:
+        return jax.tree.map(lambda x: x[1:], rollout.obs)
+    ended = np.asarray(rollout.terminated) | np.asarray(rollout.truncated)
+
+    def pick(later: Any, final: Any) -> Any:
+        return np.where(ended.reshape(*ended.shape, *[1] * (np.ndim(later) - 2)), final, np.asarray(later)[1:])
+
+    return jax.tree.map(pick, rollout.obs, rollout.final_obs)
+
+
+def _put(frames: Frames, added: _Added, after: Any, start: Any, steps: int, numpy: Any, store: Any) -> Frames:
+    """Frames with a rollout written from step `start` on, round the end of the columns."""
+    num_envs = np.shape(added.reward)[1]
+
+    def rows(count: int) -> Any:
+        at = (start + numpy.arange(count)) % steps
+        return (at[:, None] * num_envs + numpy.arange(num_envs)).reshape(-1)
+
+    def put(stored: Any, new: Any) -> Any:
+        return store(stored, rows(new.shape[0]), new.reshape(-1, *new.shape[2:]))
+
+    return Frames(
+        jax.tree.map(put, frames.obs, added.obs),
+        put(frames.action, added.action),
+        put(frames.reward, added.reward),
+        put(frames.terminated, added.terminated),
+        None if after is None else jax.tree.map(put, frames.next_obs, after),
+    )
+
+
+def _store_on_host(stored: NDArray[Any], rows: Any, new: Any) -> NDArray[Any]:
+    stored[rows] = new
+    return stored
+
+
+def _put_on_host(frames: Frames, added: _Added, after: Any, start: Any, steps: int) -> Frames:
+    added, after = jax.tree.map(np.asarray, (added, after))
+    return _put(frames, added, after, start, steps, np, _store_on_host)
+
+
+def _put_compiled(frames: Frames, added: _Added, after: Any, start: Any, steps: int) -> Frames:
+    return _put(frames, added, after, start, steps, jnp, lambda stored, rows, new: stored.at[rows].set(new))
+
+
+# Donated: the rows are written where they are, nothing is copied.
+_put_on_device = jax.jit(_put_compiled, static_argnums=4, donate_argnums=0)
+
+
+def _allocate(observation: Spec, action_size: int, rows: int, with_next: bool, on_device: bool) -> Frames:
+    """Zeroed rows at the stored types; the memory is there before training begins."""
+    numpy: Any = jnp if on_device else np
+
+    def obs() -> Any:
+        values = [
+            numpy.zeros((rows, *spaces.leaf_shape(leaf)), spaces.stored_dtype(leaf))
+            for _, leaf in spaces.leaves(observation)
+        ]
+        return spaces.unflatten(observation, values)
+
+    return Frames(
+        obs(),
+        numpy.zeros((rows, action_size), np.float32),
+        numpy.zeros(rows, np.float32),
+        numpy.zeros(rows, bool),
+        obs() if with_next else None,
+    )

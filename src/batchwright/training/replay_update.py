@@ -1,0 +1,298 @@
+"""All updates of one replay iteration as one compiled program: a scan over draws from the buffer."""
+
+# U updates, B rows of one, S subsequences, K timesteps of one.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from batchwright.learn import dqn, sac
+from batchwright.learn.rrd import rrd_loss
+from batchwright.nets.policy import ObsStats, Policy
+from batchwright.nets.replay_nets import TwinCritics
+from batchwright.nets.squashed import sample_with_log_prob
+from batchwright.store.replay import Batch, Frames, gather
+
+Told = dict[str, jax.Array]
+
+
+@dataclass(frozen=True)
+class ReplayShape:
+    """What is compiled into the program; everything else is an array of `ReplayHyper`."""
+
+    algo: str
+    learns_rewards: bool = False
+    """Whether a reward network relabels every transition that the policy learns from."""
+    unbiased: bool = False
+    learns_temperature: bool = True
+    clips: bool = False
+    adam_beta2: float = 0.999
+    adam_eps: float = 1e-8
+
+
+class ReplayHyper(NamedTuple):
+    """Numbers that may change between iterations without compiling again."""
+
+    learning_rate: Any
+    reward_learning_rate: Any
+    gamma: Any
+    polyak: Any
+    updates_per_target: Any
+    target_entropy: Any
+    max_grad_norm: Any
+    warmup_updates: Any
+
+
+class Fitted(NamedTuple):
+    """One parameter vector with its Adam."""
+
+    flat: jax.Array
+    adam: Any
+
+
+class SacLearner(NamedTuple):
+    """What an update of SAC changes; `flat` is the actor."""
+
+    flat: jax.Array
+    adam: Any
+    critics: Fitted
+    target: jax.Array
+    temperature: Fitted  # log alpha
+    reward: Any  # Fitted where rewards are learned, else ()
+    updates: jax.Array
+
+
+class DqnLearner(NamedTuple):
+    """What an update of DQN changes; `flat` is the Q-network."""
+
+    flat: jax.Array
+    adam: Any
+    target: jax.Array
+    reward: Any
+    updates: jax.Array
+
+
+class Drawn(NamedTuple):
+    """What U updates draw: rows of the buffer, or the transitions themselves where they were gathered on the host."""
+
+    policy: Any  # Draw or Batch [U, B, ...]
+    guidance: Any  # [U, B] rewards that replace the stored ones, or ()
+    reward: Any  # Draw or Batch [U, S, K, ...], or ()
+    episode_return: Any  # [U, S], or ()
+    episode_length: Any  # [U, S], or ()
+    mask: Any  # [U, S, K], or ()
+    noise: Any  # [U, 2, B, D] normal for SAC, or ()
+
+
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """What an agent is made of."""
+
+    policy: Policy
+    critics: TwinCritics | None = None
+    reward: Callable[[jax.Array, Any, jax.Array, Any], jax.Array] | None = None
+    """(flat parameters, observations, actions, next observations) -> rewards."""
+
+
+Update = Callable[[Any, Frames | None, ObsStats, ReplayHyper, Drawn], tuple[Any, Told]]
+
+
+def make_replay_update(networks: Networks, shape: ReplayShape) -> Update:
+    """A function of (learner, frames, observation statistics, hyper-parameters, draws); compile it."""
+    adam = optax.scale_by_adam(0.9, shape.adam_beta2, shape.adam_eps)
+    step = _make_sac_step(networks, shape, adam) if shape.algo == "sac" else _make_dqn_step(networks, shape, adam)
+
+    def update(
+        learner: Any, frames: Frames | None, stats: ObsStats, hyper: ReplayHyper, drawn: Drawn
+    ) -> tuple[Any, Told]:
+        def fetch(part: Any) -> Batch:
+            return part if frames is None else gather(frames, part)
+
+        def one(learner: Any, draw: Drawn) -> tuple[Any, Told]:
+            learner = learner._replace(updates=learner.updates + 1)
+            rate = _warm(learner, hyper)
+            told: Told = {}
+            if shape.learns_rewards:
+                fitted, told = _fit_reward(networks, shape, adam, learner.reward, fetch(draw.reward), draw, hyper, rate)
+                learner = learner._replace(reward=fitted)
+            batch = _relabelled(networks, shape, learner, fetch(draw.policy), draw)
+            learner, said = step(learner, batch, draw.noise, stats, hyper, rate * hyper.learning_rate)
+            return learner, told | said
+
+        learner, told_U = jax.lax.scan(one, learner, drawn)
+        told = {name: value.mean() for name, value in told_U.items()}
+        finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(learner)]
+        told["finite_parameters"] = jnp.stack(finite).all()
+        return learner, told
+
+    return update
+
+
+def start_learner(shape: ReplayShape, flat: jax.Array, critics: Any, reward: Any, temperature: float) -> Any:
+    """A learner that has made no update; `critics` and `reward` are parameter vectors or None."""
+    adam = optax.scale_by_adam(0.9, shape.adam_beta2, shape.adam_eps)
+
+    def fitted(flat: jax.Array) -> Fitted:
+        return Fitted(flat, adam.init(flat))
+
+    rewards = () if reward is None else fitted(reward)
+    none = jnp.zeros((), jnp.int32)
+    if shape.algo == "dqn":
+        return DqnLearner(flat, adam.init(flat), jnp.array(flat), rewards, none)
+    log_temperature = jnp.log(jnp.float32(temperature))
+    twins = fitted(critics)
+    return SacLearner(flat, adam.init(flat), twins, jnp.array(critics), fitted(log_temperature), rewards, none)
+
+
+def _warm(learner: Any, hyper: ReplayHyper) -> jax.Array:
+    return jnp.minimum(1.0, learner.updates / jnp.maximum(hyper.warmup_updates, 1.0))
+
+
+def _make_descend(shape: ReplayShape, adam: Any) -> Any:
+    def descend(fitted: Fitted, gradient: jax.Array, rate: Any, hyper: ReplayHyper) -> tuple[Fitted, jax.Array]:
+        """One Adam step, and the norm of the gradient before it is clipped."""
+        norm = jnp.sqrt(jnp.square(gradient).sum())
+        if shape.clips:
+            gradient = gradient * jnp.minimum(1.0, hyper.max_grad_norm / (norm + 1e-6))
+        direction, state = adam.update(gradient, fitted.adam)
+        return Fitted(fitted.flat - rate * direction, state), norm
+
+    return descend
+
+
+def _moved_target(target: jax.Array, online: jax.Array, learner: Any, hyper: ReplayHyper) -> jax.Array:
+    due = learner.updates % hyper.updates_per_target == 0
+    return sac.polyak(target, online, jnp.where(due, hyper.polyak, 0.0))
+
+
+def _fit_reward(
+    networks: Networks,
+    shape: ReplayShape,
+    adam: Any,
+    fitted: Fitted,
+    batch: Batch,
+    draw: Drawn,
+    hyper: ReplayHyper,
+    rate: jax.Array,
+) -> tuple[Fitted, Told]:
+    """One step of the reward network on subsequences of finished episodes."""
+    assert networks.reward is not None
+    predict = networks.reward
+
+    def loss(flat: jax.Array) -> Any:
+        found = rrd_loss(
+            predict,
+            flat,
+            batch.obs,
+            batch.action,
+            batch.next_obs,
+            draw.episode_return,
+            draw.episode_length,
+            unbiased=shape.unbiased,
+            timestep_mask_SK=None if isinstance(draw.mask, tuple) else draw.mask,
+        )
+        return found.loss, found
+
+    (_, found), gradient = jax.value_and_grad(loss, has_aux=True)(fitted.flat)
+    fitted, norm = _make_descend(shape, adam)(fitted, gradient, rate * hyper.reward_learning_rate, hyper)
+    told = {
+        "reward_model_loss": found.loss,
+        "reward_model_variance": found.variance,
+        "reward_model_mean": found.predicted,
+        "reward_model_gradient_norm": norm,
+    }
+    return fitted, told
+
+
+def _relabelled(networks: Networks, shape: ReplayShape, learner: Any, batch: Batch, draw: Drawn) -> Batch:
+    """The batch with the rewards that the policy learns from: never cached, never differentiated."""
+    if shape.learns_rewards:
+        assert networks.reward is not None
+        predicted = networks.reward(learner.reward.flat, batch.obs, batch.action, batch.next_obs)
+        return batch._replace(reward=jax.lax.stop_gradient(predicted))
+    return batch if isinstance(draw.guidance, tuple) else batch._replace(reward=draw.guidance)
+
+
+def _make_sac_step(networks: Networks, shape: ReplayShape, adam: Any) -> Any:
+    """Critics, then the actor by the moved critics, then the temperature, then the target."""
+    policy, critics = networks.policy, networks.critics
+    assert critics is not None
+    descend = _make_descend(shape, adam)
+
+    def step(
+        learner: SacLearner, batch: Batch, noise: jax.Array, stats: ObsStats, hyper: ReplayHyper, rate: jax.Array
+    ) -> tuple[SacLearner, Told]:
+        seen, after = policy.see(batch.obs, stats), policy.see(batch.next_obs, stats)
+        temperature = jnp.exp(learner.temperature.flat)
+        next_action, next_log_prob = sample_with_log_prob(policy.outputs(learner.flat, after).raw, noise[0])
+        next_value = critics.values(learner.target, after, next_action)
+        target = sac.soft_target(batch.reward, batch.terminated, next_value, next_log_prob, temperature, hyper.gamma)
+
+        def critic_loss(flat: jax.Array) -> Any:
+            value = critics.values(flat, seen, batch.action)
+            return sac.critic_loss(value, target), value
+
+        (loss, value), gradient = jax.value_and_grad(critic_loss, has_aux=True)(learner.critics.flat)
+        twins, critic_norm = descend(learner.critics, gradient, rate, hyper)
+
+        def actor_loss(flat: jax.Array) -> Any:
+            action, log_prob = sample_with_log_prob(policy.outputs(flat, seen).raw, noise[1])
+            return sac.actor_loss(log_prob, critics.values(twins.flat, seen, action), temperature), log_prob
+
+        (policy_loss, log_prob), gradient = jax.value_and_grad(actor_loss, has_aux=True)(learner.flat)
+        actor, actor_norm = descend(Fitted(learner.flat, learner.adam), gradient, rate, hyper)
+        heat = learner.temperature
+        if shape.learns_temperature:
+            slope = jax.grad(sac.temperature_loss)(heat.flat, log_prob, hyper.target_entropy)
+            heat, _ = descend(heat, slope, rate, hyper)
+        learner = learner._replace(
+            flat=actor.flat,
+            adam=actor.adam,
+            critics=twins,
+            target=_moved_target(learner.target, twins.flat, learner, hyper),
+            temperature=heat,
+        )
+        told = {
+            "critic_loss": loss,
+            "actor_loss": policy_loss,
+            "temperature": temperature,
+            "entropy": -log_prob.mean(),
+            "q_mean": value.mean(),
+            "q_target_mean": target.mean(),
+            "gradient_norm": jnp.sqrt(jnp.square(critic_norm) + jnp.square(actor_norm)),
+        }
+        return learner, told
+
+    return step
+
+
+def _make_dqn_step(networks: Networks, shape: ReplayShape, adam: Any) -> Any:
+    """The Q-network, then its target."""
+    policy = networks.policy
+    descend = _make_descend(shape, adam)
+
+    def step(
+        learner: DqnLearner, batch: Batch, noise: Any, stats: ObsStats, hyper: ReplayHyper, rate: jax.Array
+    ) -> tuple[DqnLearner, Told]:
+        seen, after = policy.see(batch.obs, stats), policy.see(batch.next_obs, stats)
+        next_online, next_target = (policy.outputs(flat, after).raw for flat in (learner.flat, learner.target))
+        target = dqn.double_q_target(batch.reward, batch.terminated, next_online, next_target, hyper.gamma)
+
+        def q_loss(flat: jax.Array) -> Any:
+            value = dqn.taken_value(policy.outputs(flat, seen).raw, batch.action)
+            return dqn.huber(value - target), value
+
+        (loss, value), gradient = jax.value_and_grad(q_loss, has_aux=True)(learner.flat)
+        online, norm = descend(Fitted(learner.flat, learner.adam), gradient, rate, hyper)
+        moved = _moved_target(learner.target, online.flat, learner, hyper)
+        learner = learner._replace(flat=online.flat, adam=online.adam, target=moved)
+        told = {"critic_loss": loss, "q_mean": value.mean(), "q_target_mean": target.mean(), "gradient_norm": norm}
+        return learner, told
+
+    return step
