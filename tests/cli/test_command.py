@@ -121,7 +121,7 @@ def test_an_environment_brings_its_facts_and_they_cannot_be_contradicted() -> No
     assert "is told by CartPole-v1 itself" in refusal("plan CartPole-v1 --obs-shape 9").err
     assert "sac is for continuous actions" in refusal("plan CartPole-v1 --algo sac").err
     assert run_line("plan CartPole-v1 --algo dqn --json").json["quantities"]["transition_bytes"]["value"] == 25
-    assert run_line("plan Pendulum-v1 --algo sac --json").json["quantities"]["transition_bytes"]["value"] == 22
+    assert run_line("plan Pendulum-v1 --algo sac --json").json["quantities"]["transition_bytes"]["value"] == 21
 
 
 def test_presets_are_listed_and_shown_with_their_source() -> None:
