@@ -4,13 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test check docs bench clean
+.PHONY: demo test check docs bench browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/batchwright train CartPole-v1 --show-plan
 
-test: check
+test: check browser
 	$(BIN)/pytest -n 2
+
+# The tests of the page run in Debian's Chromium; without it, and without the right to install it, they are left out.
+browser:
+	@command -v chromium >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { apt-get install -qq -y --no-install-recommends chromium >/dev/null 2>&1 \
+	|| { apt-get update -qq >/dev/null 2>&1 && apt-get install -qq -y --no-install-recommends chromium >/dev/null 2>&1; }; } } \
+	|| echo "no chromium, and it cannot be installed here: tests in a browser are left out"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

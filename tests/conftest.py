@@ -1,7 +1,10 @@
 """Hypothesis draws the same examples every time, so that CI is repeatable; HYPOTHESIS_PROFILE=search looks further."""
 
+import importlib.util
 import os
+import shutil
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from batchwright.api import set_up_jax
@@ -17,3 +20,19 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+HAS_BROWSER = shutil.which("chromium") is not None and importlib.util.find_spec("playwright") is not None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the tests in a browser out where there is none; the summary says so."""
+    if HAS_BROWSER:
+        return
+    left_out = [item for item in items if item.get_closest_marker("browser")]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not HAS_BROWSER:
+        terminalreporter.write_line("tests in a browser were left out: chromium or playwright is missing")

@@ -110,6 +110,15 @@ def test_buckets_hold_the_lowest_the_mean_and_the_highest() -> None:
     assert rounded(found["mean"]) == [2.0, 5.0, None, 7.0]
 
 
+def test_few_digits_are_those_of_printing() -> None:
+    values = np.array(
+        [*(np.random.default_rng(0).normal(size=2000) * 10.0 ** np.arange(-300, 300, 0.3)), 0.0, 1e308, 5e-324]
+    )
+    assert [f"{short:.6g}" for short in rounded(values)] == [f"{value:.6g}" for value in values.tolist()]
+    assert max(len(repr(short)) for short in rounded(values[970:1030])) < 14
+    assert rounded([np.inf, -np.inf, np.nan]) == [None, None, None]
+
+
 def test_a_spike_of_one_row_in_a_million_is_still_seen() -> None:
     values = np.zeros(1_000_000)
     values[123_456] = 50.0

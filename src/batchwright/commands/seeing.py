@@ -35,7 +35,8 @@ def watch(words: list[str]) -> int:
     if stated["host"] not in (HOST, "localhost", "::1"):
         print(f"warning: {stated['host']} can be reached from other machines; whoever has the link can read all runs.")
     print(f"{folder.path}: {server.link}{page}\nCtrl-C ends it.", flush=True)
-    signal.signal(signal.SIGTERM, _leave)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
     try:
         server.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:

@@ -81,9 +81,11 @@ class RunDir:
     def open(cls, path: str | Path) -> RunDir:
         """An existing run; a path that is none is refused, with the nearest runs as fixes."""
         run = cls(Path(path).expanduser())
-        if run.is_run:
-            return run
-        raise UserError(f"{run.path} is not a run directory: {_what_is_wrong(run)}.", _nearest_runs(run.path))
+        with _explain_refusal(run.path):  # a name that is too long, a folder that may not be read
+            if run.is_run:
+                return run
+            wrong = _what_is_wrong(run)
+        raise UserError(f"{run.path} is not a run directory: {wrong}.", _nearest_runs(run.path))
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

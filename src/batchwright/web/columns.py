@@ -46,17 +46,26 @@ class Columns:
         if not fresh:
             return
         start, end = self.rows, self.rows + len(fresh)
-        for name in dict.fromkeys(name for record in fresh for name in record):
-            found = _to_numbers([record.get(name) for record in fresh])
-            if found is None:
-                continue
-            if name not in self._values and len(self._values) >= MOST_NAMES:
-                self.left_out.add(name)
-                continue
-            self._room(name, end)[start:end] = found
+        # Records of one run have few sets of names: taken together, their columns are made without a loop over values.
+        by_names: dict[tuple[str, ...], list[int]] = {}
+        for row, record in enumerate(fresh):
+            by_names.setdefault(tuple(record), []).append(row)
+        for names, rows in by_names.items():
+            places = start + np.array(rows)
+            for name, values in zip(names, zip(*(fresh[row].values() for row in rows), strict=True), strict=True):
+                self._put(name, end, places, values)
         self.rows = end
         for column in self._values:  # those that these records lack
             self._room(column, end)
+
+    def _put(self, name: str, end: int, places: np.ndarray, values: Sequence[Any]) -> None:
+        found = _to_numbers(values)
+        if found is None:
+            return
+        if name not in self._values and len(self._values) >= MOST_NAMES:
+            self.left_out.add(name)
+            return
+        self._room(name, end)[places] = found
 
     def axes(self) -> dict[str, np.ndarray]:
         """What curves can be drawn over: steps where they never go back, iterations, seconds of training."""
@@ -129,11 +138,19 @@ def last_of_buckets(values: np.ndarray, size: int) -> np.ndarray:
 
 def rounded(values: Iterable[float], digits: int = 6) -> list[float | None]:
     """Values as JSON has them, in few digits; None for what is not finite."""
-    spec = f".{digits}g"
-    return [float(format(value, spec)) if -math.inf < value < math.inf else None for value in map(float, values)]
+    numbers = np.asarray(list(values) if not isinstance(values, np.ndarray) else values, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        shift = digits - 1 - np.floor(np.log10(np.abs(numbers)))
+        ordinary = np.abs(shift) < 280  # neither 0 nor at the ends of what floats hold
+        shift = np.where(ordinary, shift, 0)
+        # Powers of ten are exact only as whole numbers: small values are multiplied by one, large ones divided.
+        up, down = 10.0 ** np.maximum(shift, 0), 10.0 ** np.maximum(-shift, 0)
+        short = np.round(numbers * up / down) * down / up
+    kept = np.where(ordinary, short, numbers)
+    return [value if -math.inf < value < math.inf else None for value in kept.tolist()]
 
 
-def _to_numbers(values: list[Any]) -> np.ndarray | None:
+def _to_numbers(values: Sequence[Any]) -> np.ndarray | None:
     """A column of floats; None where it has no number at all, such as a digest."""
     kinds = set(map(type, values))
     if not kinds <= _NUMBERS:

@@ -53,20 +53,26 @@ def plan_rows(plan: Mapping[str, Any]) -> list[list[str]]:
 
 
 def curves(
-    record: RunRecord, most_points: int, known: tuple[int, ...] | None = None, *, bands: bool = True
+    record: RunRecord,
+    most_points: int,
+    known: tuple[int, ...] | None = None,
+    *,
+    bands: bool = True,
+    window: tuple[str, float, float] | None = None,
 ) -> dict[str, Any]:
     """The metrics of a run in buckets.
 
     `known` is what the asker has: (generation, metrics, rows per bucket, whole buckets). Where that still fits, only
-    later buckets come, from `start` on; the first of them may be one that has filled up since.
+    later buckets come, from `start` on; the first of them may be one that has filled up since. `window` is a part of an
+    axis, (axis, from, to): only its rows are cut into buckets, so that a closer look shows more.
     """
     with record.lock:
         columns, generation = record.columns, record.metrics.generation
-        size = rows_per_bucket(columns.rows, most_points)
-        names = columns.names()
-        start = known[3] if known is not None and known[:3] == (generation, len(names), size) else 0
-        first = min(start * size, columns.rows)
-        axes = columns.axes()
+        names, axes = columns.names(), columns.axes()
+        first, end = _rows_of(window, axes, columns.rows)
+        size = rows_per_bucket(end - first, most_points)
+        start = known[3] if known is not None and known[:3] == (generation, len(names), size) and not window else 0
+        first = min(first + start * size, end)
         answer: dict[str, Any] = {
             "generation": generation,
             "metrics": len(names),
@@ -76,19 +82,27 @@ def curves(
             "rows": columns.rows,
             "read": record.metrics.offset / record.metrics.size if record.metrics.size else 1.0,
             "complete": record.metrics.is_complete,
-            "axes": {name: rounded(last_of_buckets(axis[first:], size), 10) for name, axis in axes.items()},
+            "axes": {name: rounded(last_of_buckets(axis[first:end], size), 10) for name, axis in axes.items()},
             "mean": {},
             "low": {},
             "high": {},
         }
-        if first < columns.rows:
+        if first < end:
             for name in names:
-                for part, values in buckets(columns[name][first:], size).items():
+                for part, values in buckets(columns[name][first:end], size).items():
                     if part == "mean" or bands:
                         answer[part][name] = rounded(values, 5)
         if start == 0:
             answer["figures"] = [figure.to_json() for figure in figures_of(names)]
         return answer
+
+
+def _rows_of(window: tuple[str, float, float] | None, axes: Mapping[str, np.ndarray], rows: int) -> tuple[int, int]:
+    """The rows inside a window and one on either side of it; all where there is none."""
+    if window is None or window[0] not in axes:
+        return 0, rows
+    first, end = np.searchsorted(axes[window[0]], window[1:])
+    return max(0, int(first) - 1), min(rows, int(end) + 1)
 
 
 def _evaluation(event: Mapping[str, Any]) -> dict[str, Any]:

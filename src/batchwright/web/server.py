@@ -39,6 +39,10 @@ _HEADERS = {
 }
 
 
+Window = tuple[str, float, float] | None
+"""A part of an axis that is looked at closely: its name, from, to."""
+
+
 class Refused(Exception):  # noqa: N818 - an answer, not a fault
     """An answer other than 200."""
 
@@ -72,22 +76,29 @@ class Watcher:
             raise Refused(HTTPStatus.NOT_FOUND, "no such run")
         return found
 
-    def state(self, asked: list[tuple[str, tuple[int, ...] | None]], points: int, bands: bool) -> dict[str, Any]:
+    def state(
+        self, asked: list[tuple[str, tuple[int, ...] | None]], points: int, bands: bool, window: Window = None
+    ) -> dict[str, Any]:
         """All runs in a row each, and the curves of those asked for; null for a run that is gone."""
         records, links = self.records()
         for record in records.values():
             record.look()
-        deadline = time.monotonic() + READ_SECONDS
-        found: dict[str, Any] = {}
-        for name, known in asked:
-            record_asked = records.get(name)
-            if record_asked is None:
-                found[name] = None
-                continue
-            record_asked.read_metrics(max(0.0, deadline - time.monotonic()))
-            found[name] = curves(record_asked, points, known, bands=bands)
+        _read_on([records[name] for name, _ in asked if name in records])
+        found = {
+            name: curves(records[name], points, known, bands=bands, window=window) if name in records else None
+            for name, known in asked
+        }
         rows = [record.summary() for record in records.values()]
         return {"folder": self.folder.path.name, "now": time.time(), "links": links, "runs": rows, "curves": found}
+
+
+def _read_on(records: list[RunRecord]) -> None:
+    """Reads records on as far as the time goes, those first of which the least was read: all show something soon."""
+    deadline = time.monotonic() + READ_SECONDS
+    for record in sorted(records, key=lambda record: record.metrics.offset):
+        record.read_metrics(READ_SECONDS / len(records))
+        if time.monotonic() > deadline:
+            return
 
 
 class Server(ThreadingHTTPServer):
@@ -160,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
             known += [None] * (len(names) - len(known))
             points = min(MOST_POINTS, max(16, int(query.get("points", ["512"])[0])))
             asked = list(zip(names, known, strict=False))
-            return watcher.state(asked, points, query.get("bands") != ["0"])
+            return watcher.state(asked, points, query.get("bands") != ["0"], _window(query))
         if path == "/api/run":
             record = watcher.record(_one(query, "run"))
             record.look()
@@ -245,6 +256,15 @@ def _one(query: dict[str, list[str]], name: str) -> str:
     if len(values) != 1:
         raise Refused(HTTPStatus.BAD_REQUEST, f"one {name} is needed")
     return values[0]
+
+
+def _window(query: dict[str, list[str]]) -> Window:
+    if "axis" not in query:
+        return None
+    low, high = float(_one(query, "low")), float(_one(query, "high"))
+    if not low <= high:
+        raise Refused(HTTPStatus.BAD_REQUEST, "a window needs a beginning before its end")
+    return _one(query, "axis"), low, high
 
 
 def _known(text: str) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from batchwright.web.folder import Folder
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 18
 LONGEST_LINE_BYTES = 1 << 24
 _ANCHOR_BYTES = 256
 # From the clock, so that a page that outlives its server does not take a new record for the one it knows.

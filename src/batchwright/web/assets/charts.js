@@ -32,6 +32,7 @@ BW.figure = (value) => {
 };
 BW.short = (value) => {
   const size = Math.abs(value);
+  if (size >= 1e12) return value.toExponential(0).replace("e+", "e").replace("-", "−");
   for (const [unit, name] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
     if (size >= unit) return `${+(value / unit).toPrecision(3)}${name}`.replace("-", "−");
   }

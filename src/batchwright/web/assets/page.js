@@ -27,7 +27,7 @@
 
   const merge = (name, fresh) => {
     const old = curves.get(name);
-    if (!old || fresh.start === 0) { curves.set(name, fresh); return; }
+    if (!old || fresh.start === 0 || fresh.closer) { curves.set(name, fresh); return; }
     for (const part of ["axes", "mean", "low", "high"]) for (const key of Object.keys(fresh[part])) {
       const kept = old[part][key] || [];
       kept.length = Math.min(kept.length, fresh.start);
@@ -42,12 +42,12 @@
     asking = true;
     clearTimeout(timer);
     let pause = POLL_MS;
-    const { names } = view.route;
-    const query = new URLSearchParams({ points: names.length > 8 ? 128 : names.length > 1 ? 256 : 512, bands: names.length > 1 ? 0 : 1 });
+    const { names } = view.route, sight = view.sight, closer = sight && sight.range ? { axis: sight.axis, low: sight.range[0], high: sight.range[1] } : null;
+    const query = new URLSearchParams({ points: names.length > 8 ? 128 : names.length > 1 ? 256 : 512, bands: names.length > 1 ? 0 : 1, ...closer });
     for (const name of names) {
       const c = curves.get(name);
       query.append("run", name);
-      query.append("known", c ? `${c.generation}.${c.metrics}.${c.size}.${c.whole}` : "none");
+      query.append("known", c && !c.closer && !closer ? `${c.generation}.${c.metrics}.${c.size}.${c.whole}` : "none");
     }
     const asker = view;
     try {
@@ -56,9 +56,11 @@
       link.textContent = "live";
       link.className = "live";
       document.getElementById("folder").textContent = fresh.folder;
-      for (const [name, part] of Object.entries(fresh.curves)) if (part) merge(name, part);
+      const outdated = JSON.stringify(sight && sight.range) !== JSON.stringify(closer && [closer.low, closer.high]);
+      for (const [name, part] of Object.entries(fresh.curves)) if (part && !outdated) merge(name, { ...part, closer: !!closer });
+      if (outdated) pause = 0;
       if (asker === view) await view.update(fresh);
-      if (names.some((name) => fresh.curves[name] && !fresh.curves[name].complete)) pause = 20;
+      if (names.some((name) => fresh.curves[name] && !fresh.curves[name].complete)) pause = Math.min(pause, 60);
     } catch (error) {
       link.textContent = error instanceof TypeError ? "no connection; trying again" : error.message;
       link.className = "lost";
@@ -67,6 +69,9 @@
     asking = false;
     timer = setTimeout(poll, document.hidden ? 5 * pause : pause);
   };
+
+  /* A closer look, or the whole again, is asked for at once. */
+  const soon = () => { clearTimeout(timer); timer = setTimeout(poll, 0); };
 
   const open = () => {
     const route = routeOf();
@@ -185,7 +190,7 @@
       reading.hidden = c.complete;
       reading.textContent = `reading the record: ${Math.round(100 * c.read)}%`;
     };
-    sight.refresh = showCurves;
+    sight.refresh = () => { showCurves(); soon(); };
     const showDetails = () => {
       advice.fill(...(found.advice.length ? [BW.advice(found.advice)] : []));
       if (JSON.stringify(found.picture) !== pictured) { pictured = JSON.stringify(found.picture); if (found.picture) BW.picture(picture, found.picture); else picture.replaceChildren(); }
@@ -219,7 +224,7 @@
         showCurves();
       }
     };
-    return { route, update };
+    return { route, update, sight };
   };
 
   /* Several runs, one over the other. */
@@ -240,7 +245,7 @@
     });
     const head = BW.el("tr", {}, BW.el("th"), ...["run", "status", "task", "return", "evaluation", "steps"].map((t, i) => BW.el("th", { scope: "col", class: i > 2 ? "value" : "" }, t)));
     main.replaceChildren(BW.el("p", { class: "crumbs" }, BW.el("a", { href: "#/" }, "all runs")), BW.el("div", { class: "head" }, BW.el("h1", {}, `${route.names.length} runs`)),
-      BW.el("div", { class: "scroll" }, BW.el("table", { class: "runs compared" }, BW.el("thead", {}, head), BW.el("tbody", {}, ...rows))), differs,
+      BW.el("div", { class: "scroll short", tabindex: "0", role: "region", "aria-label": "runs" }, BW.el("table", { class: "runs compared" }, BW.el("thead", {}, head), BW.el("tbody", {}, ...rows))), differs,
       BW.el("section", {}, BW.el("div", { class: "bar" }, BW.el("h2", {}, "Curves"), bar), reading, body));
     let axes = "";
     const show = () => {
@@ -255,7 +260,7 @@
       reading.hidden = !open.length;
       reading.textContent = `reading ${open.length} of ${there.length} records`;
     };
-    sight.refresh = show;
+    sight.refresh = () => { show(); soon(); };
     const showDiffering = async () => {
       const fresh = route.names.slice(0, 20).filter((name) => cells.has(name) && !known.has(name));
       for (const name of fresh) { known.set(name, null); try { known.set(name, await ask(`/api/run?${new URLSearchParams({ run: name })}`)); } catch { /* it is gone: its row says so */ } }
@@ -280,7 +285,7 @@
       show();
       await showDiffering();
     };
-    return { route, update };
+    return { route, update, sight };
   };
 
   window.addEventListener("hashchange", () => { if (location.hash === "#main") return; open(); });

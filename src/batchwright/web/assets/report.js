@@ -5,7 +5,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const main = document.getElementById("main");
   main.replaceChildren();
-  const sight = new BW.Sight();
+  const sight = new BW.Sight(), PRINTED_PIXELS = 860;
 
   const foot = () => BW.el("p", { class: "muted foot" }, `Written ${data.written} by Batchwright ${data.version}.`);
   const curvesSection = (runs, axes, marks) => {
@@ -54,7 +54,7 @@
     const grouped = data.groups.map((g, i) => ({ key: g.label, label: g.label, colour: i, dash: BW.DASHES[Math.floor(i / BW.COLOURS) % BW.DASHES.length], curves: g.curves, grouped: true, listed: true }));
     const axes = [...new Set(grouped.flatMap((g) => Object.keys(g.curves.axes)))];
     const bands = [...new Set(data.groups.map((g) => g.curves.band).filter(Boolean))];
-    if (bands.length) main.append(BW.el("p", { class: "note spaced" }, `Curves are the median over runs, bands: ${bands.join("; ")}.`));
+    if (bands.length) main.append(BW.el("p", { class: "note spaced" }, "Curves are the median over the runs of a setting; bands are the quartiles from four runs on, else lowest to highest."));
     /* A single setting is drawn as one line over the lines of its figure. */
     curvesSection(grouped, axes, []);
     main.append(BW.section("Runs", BW.el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "runs" }, BW.el("table", { class: "runs compared" },
@@ -72,6 +72,9 @@
   if (data.groups.length) several(); else one(data.runs[0]);
   main.append(foot());
   /* Printing shows everything: figures that were never scrolled to, sections that are closed. */
-  const printAll = () => { for (const node of document.querySelectorAll("details")) node.open = true; for (const chart of sight.charts) if (chart.stale) chart.draw(); };
+  const printAll = () => {
+    for (const draw of BW.resizable) draw(PRINTED_PIXELS);
+    for (const node of document.querySelectorAll("details")) node.open = true; for (const chart of sight.charts) if (chart.stale) chart.draw(); };
   window.addEventListener("beforeprint", printAll);
+  window.addEventListener("afterprint", () => { for (const draw of BW.resizable) draw(); });
 })();

@@ -1,10 +1,13 @@
 /* Figures that are no curves: the returns of each evaluation, and the picture of a plan. */
 "use strict";
 
+/* Redraws to a width; printing asks for it. */
+BW.resizable = [];
+
 /* One column per evaluation: every return a dot, the quartiles a box, the median a line. */
 BW.distribution = (parent, evaluations, nameOf) => {
-  const draw = () => {
-    const width = Math.max(240, parent.clientWidth || 600), height = 220;
+  const draw = (given = 0) => {
+    const width = given || Math.max(240, parent.clientWidth || 600), height = 220;
     const most = Math.max(1, Math.floor((width - 60) / 22));
     const every = Math.ceil(evaluations.length / most);
     const shown = evaluations.filter((e, i) => (evaluations.length - 1 - i) % every === 0 && e.returns.length);
@@ -36,18 +39,15 @@ BW.distribution = (parent, evaluations, nameOf) => {
     plot.setAttribute("aria-label", `returns of ${evaluations.length} evaluations; last: median ${BW.figure(evaluations[evaluations.length - 1].median)}`);
     parent.replaceChildren(plot);
   };
-  draw();
-  let width = parent.clientWidth;
-  const sizes = new ResizeObserver(() => { if (parent.clientWidth !== width) { width = parent.clientWidth; draw(); } });
-  sizes.observe(parent);
+  BW.keepDrawn(parent, draw);
 };
 
 /* Stages with the plan's numbers, side by side where there is room, else one below the other. */
 BW.picture = (parent, picture) => {
-  const draw = () => {
-    const space = parent.clientWidth || 900, wide = space >= 680, stages = picture.stages;
+  const draw = (given = 0) => {
+    const space = given || parent.clientWidth || 900, wide = space >= 800, stages = picture.stages;
     const gap = 44, stageWidth = wide ? Math.min(380, (space - 2 - gap * (stages.length - 1)) / stages.length) : Math.min(space - 2, 400);
-    const stageHeight = 132, loopRoom = 40;
+    const stageHeight = wide ? 132 : 116, loop = wide ? [picture.loop] : picture.loop.split("; "), loopRoom = wide ? 40 : 8 + 18 * loop.length;
     const width = wide ? stageWidth * stages.length + gap * (stages.length - 1) + 2 : stageWidth + 2;
     const height = (wide ? stageHeight : stageHeight * stages.length + gap * (stages.length - 1)) + loopRoom + 2;
     const plot = BW.svg("svg", { class: "picture", viewBox: `0 0 ${width} ${height}`, width, height, role: "img" });
@@ -57,7 +57,7 @@ BW.picture = (parent, picture) => {
       plot.append(BW.svg("rect", { x, y, width: stageWidth, height: stageHeight, rx: 8, class: "stage" }));
       plot.append(BW.svg("text", { x: x + 14, y: y + 24, class: "stage-title" }, stage.title));
       stage.lines.slice(0, 3).forEach((line, k) => plot.append(BW.svg("text", { x: x + 14, y: y + stageHeight - 14 - 18 * (Math.min(3, stage.lines.length) - 1 - k), class: k === 0 ? "stage-line first" : "stage-line" }, line)));
-      if (stage.lines.length < 3 || stage.cells) BW.pictureCells(plot, stage, x + 14, y + 36, stageWidth - 28, 34);
+      if (stage.lines.length < 3 || stage.cells) BW.pictureCells(plot, stage, x + 14, y + 34, stageWidth - 28, wide ? 34 : 24);
       if (i + 1 < stages.length) {
         const [x0, y0, x1, y1] = wide ? [x + stageWidth + 6, y + stageHeight / 2, x + stageWidth + gap - 6, y + stageHeight / 2] : [x + stageWidth / 2, y + stageHeight + 6, x + stageWidth / 2, y + stageHeight + gap - 6];
         BW.arrow(plot, [[x0, y0], [x1, y1]]);
@@ -65,12 +65,18 @@ BW.picture = (parent, picture) => {
     });
     const [lastX, lastY] = place(stages.length - 1), floor = lastY + stageHeight;
     if (wide) BW.arrow(plot, [[lastX + stageWidth / 2, floor + 4], [lastX + stageWidth / 2, floor + 16], [1 + stageWidth / 2, floor + 16], [1 + stageWidth / 2, floor + 5]]);
-    plot.append(BW.svg("text", { x: wide ? width / 2 : 1, y: height - 6, class: "stage-line", "text-anchor": wide ? "middle" : "start" }, picture.loop));
+    loop.forEach((line, k) => plot.append(BW.svg("text", { x: width / 2, y: height - 6 - 18 * (loop.length - 1 - k), class: "stage-line", "text-anchor": "middle" }, line)));
     plot.setAttribute("aria-label", `${stages.map((s) => `${s.title}: ${s.lines.join(", ")}`).join("; ")}. ${picture.loop}`);
     parent.replaceChildren(plot);
   };
-  draw();
+  BW.keepDrawn(parent, draw);
+};
+
+/* Draws now and whenever the width changes. */
+BW.keepDrawn = (parent, draw) => {
   let width = parent.clientWidth;
+  draw();
+  BW.resizable.push(draw);
   new ResizeObserver(() => { if (parent.clientWidth !== width) { width = parent.clientWidth; draw(); } }).observe(parent);
 };
 
@@ -90,6 +96,6 @@ BW.pictureCells = (plot, stage, x, y, width, height) => {
   } else if (stage.cells) {
     const most = Math.floor(width / 14), cut = stage.cells > most, shown = cut ? most - 3 : stage.cells, w = (cut ? width - 3 * 14 : width) / shown;
     for (let c = 0; c < shown; c++) plot.append(BW.svg("rect", { x: x + c * w, y, width: Math.max(1, w - 3), height, rx: 2, class: stage.title === "Update" ? "cell update" : "cell mixed" }));
-    if (cut) plot.append(BW.svg("text", { x: x + width - 38, y: y + height / 2 + 4, class: "stage-line" }, "and on"));
+    if (cut) plot.append(BW.svg("text", { x: x + width - 38, y: y + height / 2 + 4, class: "stage-line" }, `+ ${BW.short(stage.cells - shown)}`));
   }
 };

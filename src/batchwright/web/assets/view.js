@@ -27,7 +27,7 @@ BW.tiles = (run, evaluations) => {
   const last = evaluations && evaluations.length ? evaluations[evaluations.length - 1] : null, share = BW.fraction(run);
   return BW.el("dl", { class: "tiles" },
     BW.tile("return", BW.figure(run.return), "mean of the last 10 iterations"),
-    BW.tile("evaluation", BW.figure(run.evaluation), last ? `median ${BW.figure(last.median)}, IQM ${BW.figure(last.iqm)}, ${last.episodes} episodes` : "none yet"),
+    BW.tile("evaluation", BW.figure(run.evaluation), last ? `mean of ${last.episodes} episodes; IQM ${BW.figure(last.iqm)}` : "none yet"),
     BW.tile("steps", run.env_steps === null ? "–" : BW.short(run.env_steps), run.total_steps ? `of ${BW.short(run.total_steps)} (${Math.round(100 * (share || 0))}%)` : ""),
     BW.tile("iterations", run.iteration.toLocaleString("en"), run.iterations ? `of ${run.iterations.toLocaleString("en")}` : ""),
     BW.tile("speed", run.steps_per_second === null ? "–" : BW.short(run.steps_per_second), "steps per second, last iteration"));
@@ -54,22 +54,39 @@ BW.events = (events) => BW.el("div", { class: "scroll", tabindex: "0", role: "re
 BW.Figures = class {
   constructor(parent, sight) { Object.assign(this, { parent, sight, charts: new Map(), key: "" }); this.parent.classList.add("figures"); }
   update(runs, marks = []) {
-    this.runs = runs;
-    const figures = this.arrange(runs);
+    const constants = new Map(), figures = this.arrange(runs).filter((figure) => {
+      const value = this.constantOf(figure, runs);
+      if (value !== null) constants.set(figure.title, value);
+      return value === null;
+    });
     const key = JSON.stringify(figures.map((f) => [f.section, f.title, f.lines.map((l) => l.metric)]));
     if (key !== this.key) this.build(figures, key);
+    this.constants.hidden = !constants.size;
+    this.constants.textContent = `Constant so far: ${[...constants].map(([title, value]) => `${title} ${BW.figure(value)}`).join(", ")}.`;
     for (const figure of figures) {
       const chart = this.charts.get(`${figure.section}\u0000${figure.title}`);
       if (figure.title === "Return") chart.figure.marks = marks.map((mark) => ({ ...mark, x: this.placeOf(runs[0], mark.iteration) }));
       chart.update(this.seriesOf(figure, runs));
     }
   }
+  /* A setting that never moved says nothing as a figure: its value goes into a line of text. */
+  constantOf(figure, runs) {
+    if (!["Stability", "Optimiser", "Other metrics"].includes(figure.section) || figure.lines.length > 1) return null;
+    let value = null, count = 0;
+    for (const run of runs) for (const part of ["mean", "low", "high"]) for (const y of run.curves[part][figure.lines[0].metric] || []) {
+      if (y === null) continue;
+      if (value !== null && y !== value) return null;
+      value = y;
+      count++;
+    }
+    return count > 2 ? value : null;
+  }
   /* One run keeps the lines of a figure together; several runs get a figure per metric. */
   arrange(runs) {
     const found = new Map();
     for (const run of runs) for (const figure of run.curves.figures || []) {
       const parts = runs.length === 1 ? [figure] : figure.lines.map((line) => (figure.lines.length === 1 ? figure
-        : { ...figure, stack: false, unit: figure.stack ? "" : figure.unit, title: line.metric === "episode_return" ? figure.title : `${figure.title}: ${line.label}`, lines: [line] }));
+        : { ...figure, stack: false, log: figure.log || figure.stack, unit: figure.stack ? "s" : figure.unit, note: "", title: line.metric === "episode_return" ? figure.title : `${figure.title}: ${line.label}`, lines: [line] }));
       for (const part of parts) found.set(`${part.section}\u0000${part.title}`, part);
     }
     return [...found.values()];
@@ -87,6 +104,8 @@ BW.Figures = class {
       else this.parent.append(heading, grid);
       for (const figure of figures.filter((f) => f.section === name)) this.charts.set(`${figure.section}\u0000${figure.title}`, new BW.Chart(grid, { ...figure }, this.sight));
     }
+    this.constants = BW.el("p", { class: "note spaced" });
+    this.parent.append(this.constants);
     if (!figures.length) this.parent.append(BW.el("p", { class: "muted" }, "No iteration has been logged yet: curves appear with the first."));
   }
   seriesOf(figure, runs) {
@@ -102,7 +121,7 @@ BW.Figures = class {
       } else if (!run.grouped && line.low && c.mean[line.low]) [low, high] = [c.mean[line.low], c.mean[line.high]];
       const bands = !several || run.grouped;
       found.push({ label: several ? run.label : line.label, x, y, low: bands ? low : undefined, high: bands ? high : undefined,
-        colour: several ? run.colour : k, dash: several ? run.dash : k >= BW.COLOURS ? BW.DASHES[1] : "", marks: !!line.marks, unlisted: several && !run.listed });
+        colour: several ? run.colour : k, dash: several ? run.dash : k >= BW.COLOURS ? BW.DASHES[1] : "", marks: !!line.marks, unlisted: several && !run.listed && !(figure.title === "Return" && runs.length <= 12) });
     }));
     return found;
   }
