@@ -15,6 +15,7 @@ BUDGETS = {
     "plan_in_python.py": [],
     "train_in_python.py": ["4000"],
     "own_network.py": ["4000"],
+    "own_loop.py": ["60"],
     "reward_from_recording.py": ["600"],
 }
 """Words for the examples that are programs; `own_environment.py` is trained by the command instead."""
@@ -64,6 +65,14 @@ def test_a_reward_model_tells_near_from_far(tmp_path: Path) -> None:
     near, far = (float(word) for word in re.findall(r"origin (-?[\d.]+), far from it (-?[\d.]+)", printed)[0])
     assert near > far + 1
     assert (tmp_path / "runs" / "point" / "rewards.html").is_file()
+
+
+def test_a_loop_of_your_own_learns_from_the_buffer(tmp_path: Path) -> None:
+    """A policy that pushes at random keeps the pole up for about 22 steps."""
+    words = [sys.executable, str(copy_of_examples(tmp_path) / "own_loop.py"), *BUDGETS["own_loop.py"]]
+    last = run(words, tmp_path).splitlines()[-1]
+    assert last.startswith("mean length of the last 10 episodes: ")
+    assert float(last.split()[-1]) > 35
 
 
 def test_an_environment_in_a_file_is_trained_by_its_name(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from batchwright.core.errors import UserError
 
 if TYPE_CHECKING:
     from batchwright.nets.networks import Inputs, Network
+    from batchwright.store.trajectory_buffer import TrajectoryBuffer
 
 __version__ = "0.1.0"
 __all__ = [
     "Inputs",
     "Network",
+    "TrajectoryBuffer",
     "UserError",
     "__version__",
     "learn_reward",
@@ -25,7 +27,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Names that need JAX are imported when they are asked for: planning starts at once."""
+    """Names that need JAX or NumPy are imported when they are asked for: planning starts at once."""
+    if name == "TrajectoryBuffer":
+        from batchwright.store.trajectory_buffer import TrajectoryBuffer
+
+        return TrajectoryBuffer
     if name in ("Inputs", "Network"):
         from batchwright.nets import networks
 

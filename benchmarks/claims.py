@@ -1,0 +1,217 @@
+"""Measures what S4 claims of batch training against single-episode updates, on CartPole-v1 over several seeds.
+
+python benchmarks/claims.py [--seeds 5] [--json benchmarks/results/claims.json]
+
+Four modes, so that the two things which "batch training" changes are told apart: episodes per rollout (1 or 10) and use
+of a rollout (one update on all of it, or 4 epochs of minibatches of 64).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from batchwright.api import set_up_jax
+
+set_up_jax()
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+import optax  # noqa: E402
+
+import batchwright  # noqa: E402
+from batchwright.core.streams import Streams  # noqa: E402
+from batchwright.data.rollout import Rollout  # noqa: E402
+from batchwright.envs.engines.jax_engine import JaxEngine  # noqa: E402
+from batchwright.envs.tasks import OWN_TASKS  # noqa: E402
+from batchwright.envs.tasks.base import JaxTask  # noqa: E402
+from batchwright.training.build import Session, build_session  # noqa: E402
+from batchwright.training.on_policy import hyper_of, iterate  # noqa: E402
+from batchwright.training.settings import update_shape  # noqa: E402
+from batchwright.training.state import TrainState  # noqa: E402
+from batchwright.training.update import make_minibatch_step, prepare_rows  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from peers.machine import describe  # noqa: E402
+
+ENV = "CartPole-v1"
+WHOLE, PARTS = {"epochs": 1, "minibatch_transitions": 999_999}, {"epochs": 4, "minibatch_transitions": 64}
+MODES = {
+    "1 episode, 1 update": {"rollout_episodes": 1, **WHOLE},
+    "1 episode, 4 epochs of 64": {"rollout_episodes": 1, **PARTS},
+    "10 episodes, 1 update": {"rollout_episodes": 10, **WHOLE},
+    "10 episodes, 4 epochs of 64": {"rollout_episodes": 10, **PARTS},
+}
+SINGLE, BATCH = "1 episode, 1 update", "10 episodes, 4 epochs of 64"
+EQUAL_STEPS, EQUAL_UPDATES, MOST_STEPS = 60_000, 1000, 300_000
+SOLVED = 475.0
+OUTLIER_SHARE, OUTLIER_REWARD = 0.02, -20.0
+GRADIENT_ROLLOUTS = 40
+STAGES = (0, 10_000, 40_000)
+
+
+class OutlierState(NamedTuple):
+    task: Any
+    corrupt: jax.Array
+
+
+class WithOutliers(JaxTask):
+    """A task in which a share of the episodes pays a wrong reward in every step, as a broken sensor would."""
+
+    def __init__(self, task: JaxTask) -> None:
+        self._task = task
+        self.observation, self.action, self.max_episode_steps = task.observation, task.action, task.max_episode_steps
+
+    def init(self, key: Any) -> OutlierState:
+        corrupt = jax.random.uniform(jax.random.fold_in(key, 1)) < OUTLIER_SHARE
+        return OutlierState(self._task.init(key), corrupt)
+
+    def step(self, state: OutlierState, action: Any, key: Any) -> tuple[OutlierState, Any, Any]:
+        after, reward, terminated = self._task.step(state.task, action, key)
+        return state._replace(task=after), jnp.where(state.corrupt, OUTLIER_REWARD, reward), terminated
+
+    def observe(self, state: OutlierState) -> Any:
+        return self._task.observe(state.task)
+
+
+def make_session(mode: str, outliers: bool = False) -> Session:
+    """The parts of a run of one mode; all else at its default, `total_steps` beyond what is used."""
+    plan = batchwright.plan(ENV, engine="jax", total_steps=MOST_STEPS, **MODES[mode])
+    session = build_session(plan, ENV)
+    if outliers:
+        task = WithOutliers(OWN_TASKS[ENV].load())
+        session.engine = JaxEngine(task, session.engine.num_envs)
+        session.collect = session._make_collect()
+    return session
+
+
+def learn(session: Session, seed: int, enough: Callable[[TrainState, dict[str, Any]], bool]) -> dict[str, Any]:
+    """One run: where it stood at equal data and at equal updates, and what it took to be solved."""
+    session.streams = Streams(seed)
+    state, found, seconds = session.fresh_state(), {"seed": seed}, 0.0
+    while not enough(state, found):
+        began = time.perf_counter()
+        state, _ = iterate(session, state)
+        seconds += time.perf_counter() - began
+        steps, updates = int(state.counters.env_steps), int(state.learner.updates)
+        now = {
+            "steps": steps,
+            "updates": updates,
+            "seconds": round(seconds, 2),
+            "episodes": int(state.counters.episodes),
+        }
+        if "equal_data" not in found and steps >= EQUAL_STEPS:
+            found["equal_data"] = now | {"return": evaluate(state)}
+        if "equal_updates" not in found and updates >= EQUAL_UPDATES:
+            found["equal_updates"] = now | {"return": evaluate(state)}
+        if "solved" not in found and state.solved(SOLVED):
+            found["solved"] = now
+    found["transitions"], found["updates"] = int(state.counters.transitions), int(state.learner.updates)
+    return found
+
+
+@cache
+def _evaluator() -> Any:
+    plan = batchwright.plan(ENV, engine="jax", num_envs=20, rollout_steps=64, total_steps=1)
+    return build_session(plan, ENV).evaluator(20)
+
+
+def evaluate(state: TrainState) -> float:
+    """Mean return of 20 episodes, exploration off, on the uncorrupted task."""
+    return float(_evaluator()(state.learner.flat, state.obs_stats(False), 1000)["returns"].mean())
+
+
+def gradients(seed: int) -> list[dict[str, Any]]:
+    """Spread of one update's gradient around its mean, by mode, at several stages of one run of the batch mode."""
+    session = make_session(BATCH)
+    session.streams = Streams(seed)
+    gradient = jax.jit(_gradient_of(session))
+    state, rows = session.fresh_state(), []
+    for stage in STAGES:
+        while int(state.counters.env_steps) < stage:
+            state, _ = iterate(session, state)
+        hyper, stats = hyper_of(session, state)._replace(value_weight=np.float32(0.0)), state.obs_stats(False)
+        drawn: dict[str, list[np.ndarray]] = {"1 episode": [], "minibatch of 64": [], "10 episodes": []}
+        for number in range(GRADIENT_ROLLOUTS):
+            at = state._replace(counters=state.counters._replace(iteration=np.int64(10_000 + number)))
+            rollout = session.gather(at, stats).rollout
+            source = np.random.default_rng(number)
+            valid = np.flatnonzero(rollout.valid.reshape(-1))
+            for name, part, index in (
+                ("10 episodes", rollout, None),
+                ("1 episode", jax.tree.map(lambda x, e=number % 10: x[:, e : e + 1], rollout), None),
+                ("minibatch of 64", rollout, source.permutation(valid)[:64].astype(np.int32)),
+            ):
+                drawn[name].append(np.asarray(gradient(state.learner, part, stats, hyper, index)))
+        rows.append({"seed": seed, "stage_steps": stage, "return": evaluate(state), **_spreads(drawn)})
+    return rows
+
+
+def _gradient_of(session: Session) -> Any:
+    shape = update_shape(session.plan, 1)
+    adam = optax.scale_by_adam(shape.adam_beta1, shape.adam_beta2, shape.adam_eps)
+    step = make_minibatch_step(session.policy, shape, adam, np.zeros(1, bool))
+
+    def gradient(learner: Any, rollout: Rollout, stats: Any, hyper: Any, index: Any) -> jax.Array:
+        table, _ = prepare_rows(session.policy, shape, learner.flat, rollout, stats, hyper)
+        part = table if index is None else jax.tree.map(lambda column: column[index], table)
+        (_, _, total), _ = step((learner, jnp.zeros((), bool), jnp.zeros_like(learner.flat)), part, hyper)
+        return total
+
+    return gradient
+
+
+def _spreads(drawn: dict[str, list[np.ndarray]]) -> dict[str, float]:
+    """Summed variance of the gradient's entries, for each way to draw it."""
+    return {name: float(np.stack(found).var(0, ddof=1).sum()) for name, found in drawn.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    stated = parser.parse_args()
+    seeds = range(stated.seeds)
+    report: dict[str, Any] = {
+        "measured": datetime.now().isoformat(timespec="seconds"),
+        "machine": describe(),
+        "settings": {"equal_steps": EQUAL_STEPS, "equal_updates": EQUAL_UPDATES, "most_steps": MOST_STEPS}
+        | {"solved": SOLVED, "outlier_share": OUTLIER_SHARE, "outlier_reward": OUTLIER_REWARD},
+        "gradients": [row for seed in seeds for row in gradients(seed)],
+    }
+    print("gradients", json.dumps(report["gradients"][: len(STAGES)]), flush=True)
+    report["modes"] = {}
+    for mode in MODES:
+        session = make_session(mode)
+        runs = [learn(session, seed, _all_seen) for seed in seeds]
+        report["modes"][mode] = {"runs": runs, "epochs": MODES[mode]["epochs"]}
+        print(mode, [run.get("equal_data", {}).get("return") for run in runs], flush=True)
+    report["outliers"] = {}
+    for mode in (SINGLE, BATCH):
+        session = make_session(mode, outliers=True)
+        runs = [learn(session, seed, _data_seen) for seed in seeds]
+        report["outliers"][mode] = runs
+        print("outliers", mode, [run["equal_data"]["return"] for run in runs], flush=True)
+    if stated.json:
+        stated.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+def _data_seen(state: TrainState, found: dict[str, Any]) -> bool:
+    return "equal_data" in found
+
+
+def _all_seen(state: TrainState, found: dict[str, Any]) -> bool:
+    seen = all(name in found for name in ("equal_data", "equal_updates", "solved"))
+    return seen or int(state.counters.env_steps) >= MOST_STEPS
+
+
+if __name__ == "__main__":
+    main()
