@@ -71,7 +71,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("training", "go on with a run from its last good checkpoint"),
     "eval": ("runs", "play episodes with a trained policy, exploration off"),
     "prove": ("runs", "run twice in two processes and name the first difference"),
-    "compare": ("runs", "put runs side by side: results, speed, differing numbers"),
+    "compare": ("runs", "put runs side by side, or train presets at equal data"),
     "watch": ("seeing", "show runs live in a browser"),
     "report": ("seeing", "write one page about runs that opens without a connection"),
     "rrd": ("rrd", "learn rewards of steps from the returns of recorded episodes"),

@@ -55,6 +55,36 @@ def test_eval_says_which_policy_it_played(trained: Path) -> None:
     assert "CartPole-v1 after iteration 3" in answer.out
 
 
+def test_compare_trains_presets_at_equal_data_and_prints_one_table(tmp_path: Path) -> None:
+    words = "--presets fast debugging --seeds 2 --total-steps 150 --engine jax --hidden 4 --eval-episodes 2"
+    answer = run_line(f"compare CartPole-v1 {words} --run-dir {tmp_path / 'both'} --json")
+    assert answer.code == 0, answer.err
+    fast, single = answer.json["presets"]
+    assert (fast["preset"], single["preset"]) == ("fast", "debugging")
+    for row in (fast, single):
+        assert [run["seed"] for run in row["runs"]] == [0, 1]
+        assert all(run["transitions"] >= 120 for run in row["runs"])
+        assert row["return_low"] <= row["return"] <= row["return_high"]
+    # One update per episode, and minibatches of 32 twice over five episodes.
+    assert [run["updates"] for run in single["runs"]] == [run["episodes"] for run in single["runs"]]
+    assert fast["updates"] > fast["episodes"] / 5
+    assert run_line(f"compare {single['runs'][0]['run']} {fast['runs'][0]['run']}").code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("compare CartPole-v1 --presets balanced", "two or more"),
+        ("compare CartPole-v1 --presets balanced balansed", "balanced"),
+        ("compare CartPole-v1 --presets fast debug --total-episodes 9", "equal data"),
+        ("compare CartPole-v1 --presets fast debug --preset maximum", "takes the place"),
+        ("compare one two --seeds 3", "belongs to --presets"),
+    ],
+)
+def test_presets_that_cannot_be_compared_are_refused(line: str, told: str) -> None:
+    assert told in refusal(line).err
+
+
 def test_compare_prints_a_column_per_run(trained: Path) -> None:
     answer = run_line(f"compare {trained} {trained}")
     assert answer.code == 0

@@ -16,7 +16,7 @@ from batchwright.data.rollout import Episodes, Gathered, Rollout
 
 LONGEST_EPISODE_STEPS = 100_000
 """An episode that has not ended by then is taken for one that never does."""
-COMPILED_CHUNK_STEPS, HOST_CHUNK_STEPS = 64, 16
+COMPILED_CHUNK_STEPS, HOST_CHUNK_STEPS = 32, 16
 """Steps between two looks at who has finished: a look costs a compiled engine a dispatch, a host engine little."""
 
 Chunk = tuple[Position, Rollout, Episodes]

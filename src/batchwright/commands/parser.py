@@ -34,9 +34,15 @@ ENVIRONMENT, RECORDING = "env", "data"
 """What the first word of a command names."""
 
 
-def add_wishes(parser: argparse.ArgumentParser, leave_out: tuple[str, ...] = (), subject: str = ENVIRONMENT) -> None:
+def add_wishes(
+    parser: argparse.ArgumentParser,
+    leave_out: tuple[str, ...] = (),
+    subject: str = ENVIRONMENT,
+    subject_is_a_word: bool = True,
+) -> None:
     """A flag for every field of the schema that goes with the subject, in the sections of the schema."""
-    parser.add_argument(subject, nargs="?", help=schema.FIELDS[subject].metadata["help"])
+    if subject_is_a_word:
+        parser.add_argument(subject, nargs="?", help=schema.FIELDS[subject].metadata["help"])
     parser.add_argument("--preset", help="named settings to start from (batchwright presets)")
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings")
     for section, cls in schema.SECTIONS.items():

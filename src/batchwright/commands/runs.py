@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 from batchwright.commands.parser import Parser, add_wishes
 from batchwright.core.errors import UserError
@@ -81,14 +82,47 @@ def prove(words: list[str]) -> int:
 
 
 def compare(words: list[str]) -> int:
-    """`batchwright compare RUN RUN ...`."""
-    parser = Parser(prog="batchwright compare", description="Puts runs side by side.", allow_abbrev=False)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directories")
+    """`batchwright compare RUN RUN ...` or `batchwright compare ENV --presets NAME NAME ...`."""
+    parser = Parser(
+        prog="batchwright compare",
+        description="Puts runs side by side, or trains presets at equal data and puts them side by side.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("targets", nargs="+", metavar="RUN", help="run directories; with --presets an environment")
+    parser.add_argument("--presets", nargs="+", metavar="NAME", help="presets to train at equal data")
+    parser.add_argument("--seeds", default=None, metavar="N", help="runs of each preset, with --presets (3)")
+    parser.add_argument("--run-dir", metavar="DIR", help="where the runs of --presets are kept")
     parser.add_argument("--json", action="store_true", help="print as JSON")
+    add_wishes(parser, leave_out=("dataset", "hardware", "replay"), subject_is_a_word=False)
     stated = parser.read(words)
+    targets, presets, as_json = (stated.pop(name) for name in ("targets", "presets", "json"))
+    if presets is None:
+        return _compare_runs(targets, stated, as_json)
+    if len(targets) != 1:
+        raise UserError(
+            f"--presets trains one environment, got {len(targets)}.", [f"batchwright compare {targets[0]} ..."]
+        )
+    if stated.pop("preset") or stated.pop("config"):
+        raise UserError("--presets takes the place of --preset and --config.", [f"--presets {' '.join(presets)}"])
+
+    from batchwright.prove import presets_compared
+
+    seeds = _whole("--seeds", stated.pop("seeds") or "3", 1)
+    say = (lambda text: None) if as_json else print
+    report = presets_compared.compare_presets(targets[0], presets, seeds, stated.pop("run_dir"), say, **stated)
+    print(json.dumps(report, indent=2) if as_json else "\n" + presets_compared.to_text(report))
+    return 0
+
+
+def _compare_runs(runs: list[str], others: dict[str, Any], as_json: bool) -> int:
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        flag = f"--{given[0].replace('_', '-')}"
+        fix = f"batchwright compare {runs[0]} --presets balanced debugging {flag} ..."
+        raise UserError(f"{flag} belongs to --presets; runs are compared as they are.", [fix])
 
     from batchwright.prove.side_by_side import side_by_side, to_text
 
-    table = side_by_side(stated["runs"])
-    print(json.dumps(table, indent=2) if stated["json"] else to_text(table))
+    table = side_by_side(runs)
+    print(json.dumps(table, indent=2) if as_json else to_text(table))
     return 0

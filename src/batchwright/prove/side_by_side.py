@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from batchwright.planning.explain import show_value
+from batchwright.planning.quantity import Plan
 from batchwright.training.launch import open_run
 from batchwright.watch.metric_log import read_metrics
 
@@ -27,21 +28,22 @@ def side_by_side(paths: list[str]) -> list[dict[str, Any]]:
                 "run": Path(path).name,
                 "env": resolved.config.task.env,
                 "algo": plan.algo,
-                **_results(records, plan["iterations"]),
+                **_results(records, plan),
                 "differs": {name: plan.get(name) for name in differing},
             }
         )
     return rows
 
 
-def _results(records: list[dict[str, Any]], planned: int) -> dict[str, Any]:
+def _results(records: list[dict[str, Any]], plan: Plan) -> dict[str, Any]:
     returns = [r["episode_return"] for r in records if r.get("episode_return") is not None]
     evaluations = [r["eval_mean"] for r in records if r.get("eval_mean") is not None]
     late = returns[-max(1, int(len(returns) * LAST_SHARE)) :]
     speed = [r["steps_per_second"] for r in records if r.get("steps_per_second")]
+    steps = records[-1]["env_steps"] if records else 0
     return {
-        "done": len(records) / planned,
-        "env_steps": records[-1]["env_steps"] if records else 0,
+        "done": len(records) / plan["iterations"] if plan["iterations"] else min(1.0, steps / plan["total_steps"]),
+        "env_steps": steps,
         "last_training_return": float(np.mean(late)) if late else None,
         "best_evaluation": max(evaluations) if evaluations else None,
         "last_evaluation": evaluations[-1] if evaluations else None,
