@@ -1,15 +1,17 @@
 """Trains runs with one planted fault and healthy ones, and judges the doctor by them.
 
-python benchmarks/doctor.py train [--only WORD ...] [--seeds 0 1 2 3] [--runs FOLDER]   trains what is not there yet
+python benchmarks/doctor.py train [--only WORD ...] [--seeds 0 1 2] [--runs FOLDER]   trains what is not there yet
 python benchmarks/doctor.py judge [--runs FOLDER] [--json benchmarks/results/doctor.json]   no training: records alone
 python benchmarks/doctor.py repair [--runs FOLDER]   trains sick runs again with the first advice applied
 
-Seeds 0 and 1 are those that thresholds were set on; 2 and 3 judge.
+Thresholds were set on one half of the runs, by seed in turn: the even seeds of every second case, the odd ones of the
+others. The other half judges.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
 import shutil
@@ -22,8 +24,8 @@ sys.path.insert(0, str(HERE))
 
 from doctor_faults import BASES, FAULTS, HEALTHY, Base, Fault  # noqa: E402
 
-SETTING_SEEDS, JUDGING_SEEDS = (0, 1), (2, 3)
-SHARED: dict[str, Any] = {"eval_episodes": 20, "eval_every": 0, "quiet": True}
+SEEDS = (0, 1, 2)
+SHARED: dict[str, Any] = {"eval_episodes": 20, "eval_every": 0, "quiet": True, "engine": "jax"}
 
 
 def folder_of(root: Path, key: str, seed: int) -> Path:
@@ -36,8 +38,10 @@ def train_one(root: Path, key: str, base: Base, seed: int, fault: Fault | None =
     folder = folder_of(root, key, seed)
     outcome = folder / "outcome.json"
     if not outcome.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:  # another process has it, or was killed over it: remove the folder then
+            return None
         outcome.write_text(json.dumps(_train(folder / "run", base, seed, fault, more)))
         shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)
         shutil.rmtree(folder / "run" / "dumps", ignore_errors=True)
@@ -47,15 +51,16 @@ def train_one(root: Path, key: str, base: Base, seed: int, fault: Fault | None =
 
 
 def _train(run: Path, base: Base, seed: int, fault: Fault | None, more: dict[str, Any]) -> dict[str, Any]:
-    import batchwright
-    from batchwright.training.on_policy import DivergedError
+    from batchwright.api import prepare
+    from batchwright.training.launch import Voices, continue_run
+    from batchwright.training.loop import DivergedError
 
     settings = SHARED | base.settings | (fault.change if fault else {}) | more
     env = fault.env if fault and fault.env else base.env
-    if fault and fault.network:
-        settings["network"] = _frozen_head
+    network = _frozen_head if fault and fault.network else None
+    prepare(env, run_dir=run, seed=seed, network=network, **settings)
     try:
-        result = batchwright.train(env, run_dir=run, seed=seed, **settings)
+        result = continue_run(run, Voices(quiet=True, stream=io.StringIO()), network)
     except DivergedError as error:
         return {"mean": None, "diverged": str(error)}
     return {"mean": result.evaluation["mean"], "seconds": result.seconds}
@@ -78,15 +83,14 @@ def _frozen_head(inputs: Any, raw_size: int, values: int) -> Any:
     return batchwright.Network(inner.init, apply)
 
 
-def train_all(root: Path, seeds: list[int], words: list[str]) -> None:
+def train_all(root: Path, seeds: list[int], words: list[str], backwards: bool) -> None:
     """Healthy runs and sick ones, a seed at a time, so that an early stop leaves whole seeds."""
+    healthy: list[tuple[str, Base, Fault | None]] = [(f"healthy {name}", base, None) for name, base in HEALTHY.items()]
+    sick = [(fault.key, BASES[fault.base], fault) for fault in FAULTS]
     for seed in seeds:
-        for name, base in HEALTHY.items():
-            if _wanted(f"healthy {name}", words):
-                train_one(root, f"healthy {name}", base, seed)
-        for fault in FAULTS:
-            if _wanted(fault.key, words):
-                train_one(root, fault.key, BASES[fault.base], seed, fault)
+        for key, base, fault in [*healthy, *sick][:: -1 if backwards else 1]:
+            if _wanted(key, words):
+                train_one(root, key, base, seed, fault)
 
 
 def _wanted(key: str, words: list[str]) -> bool:
@@ -97,10 +101,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("train",))
     parser.add_argument("--runs", type=Path, default=Path("runs/doctor"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[*SETTING_SEEDS, *JUDGING_SEEDS])
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--only", nargs="+", default=[])
+    parser.add_argument("--backwards", action="store_true", help="the last first: for a second process beside one")
     stated = parser.parse_args()
-    train_all(stated.runs, stated.seeds, stated.only)
+    train_all(stated.runs, stated.seeds, stated.only, stated.backwards)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ class Base:
 
 BASES = {
     "cartpole": Base("CartPole-v1", {"preset": "ppo-cartpole", "total_steps": 40_000}),
-    "acrobot": Base("Acrobot-v1", {"preset": "ppo-acrobot", "total_steps": 60_000, "num_envs": 8}),
-    "pendulum": Base("Pendulum-v1", {"preset": "ppo-pendulum", "total_steps": 80_000}),
+    "acrobot": Base("Acrobot-v1", {"preset": "ppo-acrobot", "total_steps": 50_000, "num_envs": 8}),
+    "pendulum": Base("Pendulum-v1", {"preset": "ppo-pendulum", "total_steps": 60_000}),
     "identity": Base(
         "IdentityContinuous-v0",
         {
@@ -50,7 +50,7 @@ BASES = {
             "epochs": 4,
             "learning_rate": 1e-3,
             "entropy_start": 0.1,
-            "total_steps": 40_000,
+            "total_steps": 30_000,
         },
     ),
     "two-choices": Base(
@@ -63,9 +63,11 @@ BASES = {
             "total_steps": 30_000,
         },
     ),
-    "lunarlander": Base("LunarLander-v3", {"preset": "ppo-lunarlander", "total_steps": 100_000, "num_envs": 8}),
-    "reinforce": Base("CartPole-v1", {"preset": "reinforce-cartpole", "total_steps": 100_000}),
-    "a2c": Base("CartPole-v1", {"preset": "a2c-cartpole", "total_steps": 100_000}),
+    "lunarlander": Base(
+        "LunarLander-v3", {"preset": "ppo-lunarlander", "total_steps": 60_000, "num_envs": 8, "engine": "envpool"}
+    ),
+    "reinforce": Base("CartPole-v1", {"preset": "reinforce-cartpole", "total_steps": 60_000}),
+    "a2c": Base("CartPole-v1", {"preset": "a2c-cartpole", "total_steps": 60_000}),
 }
 
 
@@ -169,7 +171,12 @@ FAULTS = (
         ("rollout-too-small",),
         {"num_envs": 4, "rollout_steps": 8, "minibatch_transitions": 32},
     ),
-    Fault("rollout of a third of the run", "cartpole", ("rollout-too-large",), {"num_envs": 8, "rollout_steps": 1664}),
+    Fault(
+        "rollout of a third of the run",
+        "cartpole",
+        ("rollout-too-large",),
+        {"num_envs": 8, "rollout_steps": 1664, "minibatch_transitions": 256},
+    ),
     Fault("actions far outside their box", "pendulum", ("actions-clipped",), {"log_std_start": 2.0}),
 )
 
@@ -188,9 +195,10 @@ HEALTHY: dict[str, Base] = {
     "deceptive, entropy 0.1": BASES["deceptive"],
     "cartpole, defaults": Base("CartPole-v1", {"preset": "none", "total_steps": 60_000}),
     "acrobot, defaults": Base("Acrobot-v1", {"preset": "none", "total_steps": 60_000}),
-    "discrete on cartpole": Base("CartPole-v1", {"preset": "discrete", "total_steps": 80_000}),
+    "discrete on cartpole": Base("CartPole-v1", {"preset": "discrete", "total_steps": 60_000}),
     "ppo-lunarlandercontinuous": Base(
-        "LunarLanderContinuous-v3", {"preset": "ppo-lunarlandercontinuous", "total_steps": 80_000, "num_envs": 8}
+        "LunarLanderContinuous-v3",
+        {"preset": "ppo-lunarlandercontinuous", "total_steps": 60_000, "num_envs": 8, "engine": "envpool"},
     ),
-    "ppo-hopper": Base("Hopper-v5", {"preset": "ppo-hopper", "total_steps": 60_000}),
+    "ppo-hopper": Base("Hopper-v5", {"preset": "ppo-hopper", "total_steps": 40_000, "engine": "envpool"}),
 }

@@ -60,13 +60,10 @@ class OddObservations(Wrapped):
         return self.inner.observe(state) * self.scale
 
 
-class Counted(Wrapped):
-    """Carries the steps of the copy's whole life; the parent of faults that begin at a step."""
-
-    at_step = 0
+class SometimesIll(Wrapped):
+    """One episode in 400 is ill; what that means is told by the classes below."""
 
     def init(self, key: Any) -> Any:
-        # A copy's life is told by chance: of the states that begin an episode one in 400 is ill.
         return self.inner.init(key), jax.random.uniform(key) < 1 / 400
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
@@ -77,7 +74,7 @@ class Counted(Wrapped):
         return self.inner.observe(state[0])
 
 
-class NanReward(Counted):
+class NanReward(SometimesIll):
     """The rewards of one episode in 400 are no numbers."""
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
@@ -85,7 +82,7 @@ class NanReward(Counted):
         return after, jnp.where(state[1], jnp.nan, reward), terminated
 
 
-class InfiniteObservation(Counted):
+class InfiniteObservation(SometimesIll):
     """The first number of each observation of one episode in 400 is infinite."""
 
     def observe(self, state: Any) -> Any:
@@ -93,22 +90,22 @@ class InfiniteObservation(Counted):
 
 
 class Deceptive(JaxTask):
-    """A corridor of 6 places: resting at its begin pays 0.5 a step, its far end 2 a step, the way between costs 0.2."""
+    """A corridor of 10 places: resting at its begin pays 0.25 a step, its far end 1 a step, the way between nothing."""
 
-    observation = box(0.0, 1.0, (6,))
+    observation = box(0.0, 1.0, (10,))
     action = Discrete(3)
-    max_episode_steps = 32
+    max_episode_steps = 48
 
     def init(self, key: Any) -> Any:
         return jnp.zeros((), jnp.int32)
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
-        after = jnp.clip(state + jnp.where(action == 1, 1, jnp.where(action == 2, -1, 0)), 0, 5)
+        after = jnp.clip(state + jnp.where(action == 1, 1, jnp.where(action == 2, -1, 0)), 0, 9)
         resting = (action == 0) & (state == 0)
-        return after, jnp.where(after == 5, 2.0, jnp.where(resting, 0.5, -0.2)), jnp.bool_(False)
+        return after, jnp.where(after == 9, 1.0, jnp.where(resting, 0.25, 0.0)), jnp.bool_(False)
 
     def observe(self, state: Any) -> Any:
-        return jax.nn.one_hot(state, 6, dtype=jnp.float32)
+        return jax.nn.one_hot(state, 10, dtype=jnp.float32)
 
 
 class TwoChoices(JaxTask):
