@@ -277,17 +277,27 @@ def load_reward(run: str | Path) -> LearnedReward:
     return load_model(run)
 
 
-def diagnose(run: str | Path) -> Diagnosis:
-    """What is wrong with a run: finished, unfinished or crashed; damage to its record is said, not raised."""
+def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
+    """What is wrong with a run: finished, unfinished or crashed; damage to its record is said, not raised.
+
+    `run` is a run directory of ours, or a log of `trainer` (sb3, cleanrl, rl_games; recognised where it is not named):
+    TensorBoard files or CSV.
+    """
     from batchwright.core.run_dir import RunDir
     from batchwright.doctor.case import Facts, facts_of
     from batchwright.doctor.diagnosis import Diagnosis
+    from batchwright.doctor.logs.read import find_log, read_log
     from batchwright.doctor.triage import triage
     from batchwright.planning.quantity import plan_from_dict
     from batchwright.watch.metric_log import read_events, read_metrics
 
     found = RunDir(Path(run).expanduser())
-    if not found.metrics_path.is_file() and not found.plan_path.is_file():
+    ours = found.metrics_path.is_file() or found.plan_path.is_file()
+    if trainer is not None or (not ours and find_log(found.path)):
+        log = read_log(found.path, trainer)
+        findings = [log.in_its_words(finding) for finding in triage(log.records, log.facts)]
+        return Diagnosis(str(found), f"log of {log.trainer}", len(log.records), findings, (), log.unknown)
+    if not ours:
         RunDir.open(run)  # says what is wrong with the path
     remarks = []
     try:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from made_up import HEALTHY_FACTS, case, healthy
 
 from batchwright.doctor.case import MOST_RECORDS, Case, Facts
 from batchwright.doctor.finding import DANGER, WARNING, Finding
 from batchwright.doctor.live import LiveDoctor
+from batchwright.doctor.text import one_line
 from batchwright.doctor.triage import examine, rank, triage, unexplained
 
 
@@ -69,6 +72,20 @@ def test_a_long_record_is_thinned_evenly_with_both_ends() -> None:
     kept = Case(records, Facts()).records
     assert len(kept) == MOST_RECORDS
     assert (kept[0]["iteration"], kept[-1]["iteration"]) == (0, 99_999)
+
+
+NUMBERS = st.one_of(st.none(), st.integers(-3, 10**12), st.floats(), st.text(max_size=3))
+NAMES = st.sampled_from([*healthy(0), "q_mean", "updates_per_step", "kl/a", "kl/b", "nonfinite"])
+
+
+FACTS = st.dictionaries(st.sampled_from(list(HEALTHY_FACTS)), st.one_of(st.none(), st.integers(1, 10**9)))
+
+
+@given(st.lists(st.dictionaries(NAMES, NUMBERS), max_size=12), FACTS)
+@settings(max_examples=150, deadline=None)
+def test_no_record_whatever_brings_the_doctor_down(records: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    for found in triage([healthy(k) | record for k, record in enumerate(records)], Facts(HEALTHY_FACTS | facts)):
+        assert one_line(found)
 
 
 def sick(iteration: int) -> dict[str, Any]:

@@ -16,6 +16,12 @@ def doctor(words: list[str]) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("run", nargs="?", help="a run directory, or a log of another trainer")
+    parser.add_argument(
+        "--from",
+        dest="trainer",
+        choices=("sb3", "cleanrl", "rl_games"),
+        help="the trainer whose log it is; recognised by its metrics where not stated",
+    )
     parser.add_argument("--checklist", action="store_true", help="print the triage on one page")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     stated = parser.read(words)
@@ -29,6 +35,6 @@ def doctor(words: list[str]) -> int:
 
     from batchwright.api import diagnose
 
-    diagnosis = diagnose(stated["run"])
+    diagnosis = diagnose(stated["run"], stated["trainer"])
     print(json.dumps(diagnosis.to_dict(), indent=2) if stated["json"] else str(diagnosis))
     return 0

@@ -12,6 +12,7 @@ from batchwright.doctor.usual import outside, usual_learning_rate
 
 FROM_ENVIRONMENT = re.compile(r"^(observation|reward)")
 LARGEST_FIRST_RATIO_ERROR = 1e-2
+LOSSES = ("loss", "policy_loss", "value_loss", "gradient_norm", "critic_loss")
 
 
 def nan_from_environment(case: Case) -> Finding | None:
@@ -69,13 +70,12 @@ def _lost_losses(case: Case, told: set[int]) -> int | None:
     Events count the iterations that are done, records count from 0.
     """
     for index, record in enumerate(case.records):
-        if int(record.get("iteration", index)) + 1 in told:
+        if case.iteration_at(index) + 1 in told:
             continue
-        lost = record.get("nonfinite") or ()
-        values = [record.get(name) for name in ("loss", "policy_loss", "value_loss", "gradient_norm", "critic_loss")]
-        if any(name in lost for name in ("loss", "policy_loss", "value_loss", "gradient_norm", "critic_loss")) or any(
-            isinstance(value, float) and not np.isfinite(value) for value in values
-        ):
+        named = record.get("nonfinite")
+        lost = set(named) if isinstance(named, list) else set()
+        values = (record.get(name) for name in LOSSES)
+        if lost & set(LOSSES) or any(isinstance(value, float) and not np.isfinite(value) for value in values):
             return case.iteration_at(index)
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +33,8 @@ class Facts:
     def number(self, name: str) -> float | None:
         """A number, or None where it is not known or not a number."""
         value = self.values.get(name)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return float(value) if usable else None  # type: ignore[arg-type]
 
 
 def facts_of(plan: Plan) -> Facts:
@@ -116,7 +118,9 @@ class Case:
         return limit or seen
 
     def iteration_at(self, index: int) -> int:
-        return int(self.records[index].get("iteration", index))
+        """The iteration of a kept record; its place where the record does not tell."""
+        told = self.records[index].get("iteration")
+        return told if isinstance(told, int) else index
 
     def _part(self, values: Column, begin: float, end: float) -> Column:
         count = len(values)

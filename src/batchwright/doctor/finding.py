@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +66,10 @@ def flag(name: str, value: Any) -> str:
 
 def figure(value: Any) -> str:
     """A number as people write it: three digits that count, whole numbers whole."""
+    if value is None:
+        return "?"
     if isinstance(value, float):
+        if not math.isfinite(value):
+            return str(value)
         return str(int(value)) if value == int(value) and abs(value) < 1e6 else f"{value:.3g}"
     return str(value)

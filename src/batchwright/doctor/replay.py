@@ -39,7 +39,8 @@ def q_overestimation(case: Case) -> Finding | None:
     q, gamma = case.column("q_mean"), case.facts.number("gamma") or 0.99
     if not np.isfinite(q).any():
         return None
-    late = float(np.nanmedian(q[-max(1, len(q) // 10) :]))
+    q = q[np.isfinite(q)]
+    late = float(np.median(q[-max(1, len(q) // 10) :]))
     length = case.typical("episode_length") or case.episode_steps
     best = case.highest("episode_return_max" if case.has("episode_return_max") else "episode_return")
     if best is None or length is None:

@@ -1,0 +1,1 @@
+"""Logs of other trainers as records of ours."""

@@ -1,0 +1,145 @@
+"""What other trainers call our metrics: one table."""
+
+from __future__ import annotations
+
+# Their name -> ours. SB3: logger keys of PPO, A2C, SAC, DQN. CleanRL: tags of its single files. rl_games: a2c_common.
+SB3 = {
+    "rollout/ep_rew_mean": "episode_return",
+    "rollout/ep_len_mean": "episode_length",
+    "rollout/success_rate": "success_rate",
+    "eval/mean_reward": "eval_mean",
+    "eval/mean_ep_length": "eval_length_mean",
+    "time/total_timesteps": "env_steps",
+    "time/fps": "steps_per_second",
+    "time/iterations": "iteration",
+    "train/approx_kl": "kl",
+    "train/clip_fraction": "clip_fraction",
+    "train/clip_range": "clip_range",
+    "train/entropy_loss": "-entropy",
+    "train/explained_variance": "explained_variance",
+    "train/learning_rate": "learning_rate",
+    "train/loss": "loss",
+    "train/n_updates": "epochs_total",
+    "train/policy_gradient_loss": "policy_loss",
+    "train/policy_loss": "policy_loss",
+    "train/value_loss": "value_loss",
+    "train/std": "action_std",
+    "train/actor_loss": "actor_loss",
+    "train/critic_loss": "critic_loss",
+    "train/ent_coef": "temperature",
+}
+CLEANRL = {
+    "charts/episodic_return": "episode_return",
+    "charts/episodic_length": "episode_length",
+    "charts/SPS": "steps_per_second",
+    "charts/learning_rate": "learning_rate",
+    "losses/approx_kl": "kl",
+    "losses/old_approx_kl": "kl_first_order",
+    "losses/clipfrac": "clip_fraction",
+    "losses/entropy": "entropy",
+    "losses/explained_variance": "explained_variance",
+    "losses/policy_loss": "policy_loss",
+    "losses/value_loss": "value_loss",
+    "losses/actor_loss": "actor_loss",
+    "losses/qf_loss": "critic_loss",
+    "losses/qf1_values": "q_mean",
+    "losses/q_values": "q_mean",
+    "losses/td_loss": "critic_loss",
+    "losses/alpha": "temperature",
+    "global_step": "env_steps",
+}
+RL_GAMES = {
+    "rewards/step": "episode_return",
+    "episode_lengths/step": "episode_length",
+    "losses/a_loss": "policy_loss",
+    "losses/c_loss": "value_loss",
+    "losses/entropy": "entropy",
+    "losses/bounds_loss": "bounds_loss",
+    "info/kl": "kl",
+    "info/last_lr": "learning_rate",
+    "info/e_clip": "clip_range",
+    "info/epochs": "iteration",
+    "diagnostics/clip_frac/0": "clip_fraction",
+    "diagnostics/exp_var": "explained_variance",
+    "performance/step_inference_rl_update_fps": "steps_per_second",
+    "performance/rl_update_time": "update_seconds",
+    "performance/step_inference_time": "collect_seconds",
+}
+TRAINERS: dict[str, dict[str, str]] = {"sb3": SB3, "cleanrl": CLEANRL, "rl_games": RL_GAMES}
+
+
+def recognise(names: set[str]) -> str | None:
+    """The trainer most of whose names a log has; None where it has none of anybody's."""
+    hits = {trainer: len(names & set(table)) for trainer, table in TRAINERS.items()}
+    best = max(hits, key=lambda trainer: hits[trainer])
+    return best if hits[best] else None
+
+
+def translated(trainer: str, name: str, value: float) -> tuple[str, float] | None:
+    """Our name and value of a metric; None for one that we have no use for. A minus turns the sign."""
+    ours = TRAINERS[trainer].get(name)
+    if ours is None:
+        return None
+    return (ours[1:], -value) if ours.startswith("-") else (ours, value)
+
+
+# Our flag -> what to write in the other trainer; a value stands for {}.
+WORDS: dict[str, dict[str, str]] = {
+    "sb3": {
+        "--learning-rate": "learning_rate={}",
+        "--rollout-steps": "n_steps={}",
+        "--num-envs": "make_vec_env(..., n_envs={})",
+        "--minibatch-transitions": "batch_size={}",
+        "--epochs": "n_epochs={}",
+        "--gamma": "gamma={}",
+        "--clip-range": "clip_range={}",
+        "--entropy-start": "ent_coef={}",
+        "--value-weight": "vf_coef={}",
+        "--max-grad-norm": "max_grad_norm={}",
+        "--kl-stop": "target_kl={}",
+        "--normalize-obs": "VecNormalize(norm_obs=True)",
+        "--normalize-rewards": "VecNormalize(norm_reward=True)",
+        "--updates-per-iteration": "gradient_steps={}",
+        "--log-std-start": 'policy_kwargs={{"log_std_init": {}}}',
+    },
+    "cleanrl": {
+        "--learning-rate": "--learning-rate {}",
+        "--rollout-steps": "--num-steps {}",
+        "--num-envs": "--num-envs {}",
+        "--epochs": "--update-epochs {}",
+        "--gamma": "--gamma {}",
+        "--clip-range": "--clip-coef {}",
+        "--entropy-start": "--ent-coef {}",
+        "--value-weight": "--vf-coef {}",
+        "--max-grad-norm": "--max-grad-norm {}",
+        "--kl-stop": "--target-kl {}",
+        "--normalize-obs": "gym.wrappers.NormalizeObservation",
+        "--normalize-rewards": "gym.wrappers.NormalizeReward",
+    },
+    "rl_games": {
+        "--learning-rate": "learning_rate: {}",
+        "--rollout-steps": "horizon_length: {}",
+        "--num-envs": "num_actors: {}",
+        "--minibatch-transitions": "minibatch_size: {}",
+        "--epochs": "mini_epochs: {}",
+        "--gamma": "gamma: {}",
+        "--clip-range": "e_clip: {}",
+        "--entropy-start": "entropy_coef: {}",
+        "--value-weight": "critic_coef: {}",
+        "--max-grad-norm": "grad_norm: {}",
+        "--kl-stop": "kl_threshold: {}",
+        "--normalize-obs": "normalize_input: True",
+        "--normalize-rewards": "normalize_value: True",
+    },
+}
+
+
+def in_their_words(trainer: str, flags: str) -> str:
+    """Flags of ours as the other trainer's settings; what it has no word for is left out."""
+    words, told = flags.split(), []
+    while words:
+        name = words.pop(0)
+        value = words.pop(0) if words and not words[0].startswith("--") else ""
+        pattern = WORDS[trainer].get(name)
+        told += [pattern.format(value)] if pattern is not None else []
+    return ", ".join(told) if trainer == "sb3" else " ".join(told) if trainer == "cleanrl" else "; ".join(told)

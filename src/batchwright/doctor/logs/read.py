@@ -1,0 +1,173 @@
+"""A log of another trainer as records and facts of ours: TensorBoard files and CSV, recognised by their names."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchwright.core.errors import UserError
+from batchwright.doctor.case import Facts
+from batchwright.doctor.finding import Finding
+from batchwright.doctor.logs.names import TRAINERS, in_their_words, recognise, translated
+from batchwright.doctor.logs.tensorboard_file import Scalar, read_scalars
+
+EVENT_FILES = "events.out.tfevents.*"
+STEP_COLUMNS = ("time/total_timesteps", "global_step", "Step", "_step", "step", "info/frames")
+OF_AN_UPDATE = ("policy_loss", "actor_loss", "loss", "critic_loss")
+ASKED = (
+    "learning_rate",
+    "gamma",
+    "clip_range",
+    "epochs",
+    "minibatch_transitions",
+    "rollout_transitions",
+    "entropy_start",
+    "value_weight",
+    "max_grad_norm",
+    "normalize_obs",
+    "normalize_rewards",
+    "episode_steps",
+    "iterations",
+)
+"""Numbers that findings ask for; those a log does not tell are named."""
+
+
+@dataclass(frozen=True)
+class ForeignLog:
+    """Records and facts of another trainer's run."""
+
+    path: Path
+    trainer: str
+    records: list[dict[str, Any]]
+    facts: Facts
+
+    @property
+    def unknown(self) -> list[str]:
+        return [name for name in ASKED if self.facts.get(name) is None]
+
+    def in_its_words(self, finding: Finding) -> Finding:
+        """The finding with flags as this trainer writes them."""
+        told = (in_their_words(self.trainer, flags) for flags in finding.flags)
+        return replace(finding, flags=tuple(dict.fromkeys(flags for flags in told if flags)))
+
+
+def find_log(path: Path) -> list[Path]:
+    """The files of a log at a path: itself, or event files and CSVs in the folder and below; empty where none is."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        return []
+    for pattern in ("progress.csv", EVENT_FILES, "*.csv"):
+        found = sorted(path.rglob(pattern))
+        if found:
+            # Several event files lie in one folder where a run was resumed; other folders are other runs.
+            return [file for file in found if file.parent == found[-1].parent]
+    return []
+
+
+def read_log(path: Path, trainer: str | None = None) -> ForeignLog:
+    """The log at a path; `trainer` where it is not to be recognised by its names."""
+    files = find_log(path)
+    if not files:
+        raise UserError(
+            f"{path} has no TensorBoard files and no CSV.",
+            ["the folder with events.out.tfevents.* or progress.csv", "batchwright doctor RUN"],
+        )
+    points = [point for file in files for point in (_csv_points(file) if file.suffix == ".csv" else read_scalars(file))]
+    names = {point.tag for point in points}
+    found = trainer or recognise(names)
+    if found is None or not names & set(TRAINERS[found]):
+        raise UserError(
+            f"no metric in {files[0]} has a name that {found or 'sb3, cleanrl or rl_games'} gives.",
+            [f"--from {name}" for name in TRAINERS if name != found],
+        )
+    records = _to_records(found, points)
+    return ForeignLog(path, found, records, _facts(found, records))
+
+
+def _csv_points(path: Path) -> Iterable[Scalar]:
+    """Each number of a CSV with its step; W&B's exports have the run before the name of a metric."""
+    try:
+        with path.open(newline="", encoding="utf-8", errors="replace") as file:
+            reader = csv.DictReader(file)
+            columns = {name: _metric_of(name) for name in reader.fieldnames or [] if name}
+            steps = [name for name in STEP_COLUMNS if name in columns]
+            points = []
+            for index, row in enumerate(reader):
+                step = _number(row.get(steps[0])) if steps else float(index)
+                step = float(index) if step is None else step
+                for column, name in columns.items():
+                    value = _number(row.get(column))
+                    if name is not None and value is not None:
+                        points.append(Scalar(int(step), name, value))
+            return points
+    except (OSError, csv.Error) as error:
+        raise UserError(f"{path} cannot be read: {error}.", ["another file"]) from None
+
+
+def _metric_of(column: str) -> str | None:
+    """`run - losses/entropy` -> `losses/entropy`; None for W&B's lowest and highest."""
+    if column.endswith(("__MIN", "__MAX")):
+        return None
+    return column.rsplit(" - ", 1)[-1]
+
+
+def _number(text: Any) -> float | None:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def _to_records(trainer: str, points: Iterable[Scalar]) -> list[dict[str, Any]]:
+    """One record per update; what was logged between two, such as returns of single episodes, is averaged into it."""
+    told: list[Scalar] = []
+    for point in points:
+        found = translated(trainer, point.tag, point.value)
+        told += [] if found is None else [Scalar(point.step, *found)]
+    updates = sorted({point.step for point in told if point.tag in OF_AN_UPDATE})
+    updates = updates or sorted({point.step for point in told})
+    edges = np.array(updates)
+    gathered: list[dict[str, list[float]]] = [{} for _ in updates]
+    for point in told:
+        index = min(int(np.searchsorted(edges, point.step)), len(updates) - 1)
+        gathered[index].setdefault(point.tag, []).append(point.value)
+    records = []
+    for index, (step, gained) in enumerate(zip(updates, gathered, strict=True)):
+        record: dict[str, Any] = {"iteration": index, "env_steps": step}
+        for name, numbers in gained.items():
+            if name not in ("iteration", "env_steps"):
+                finite = [number for number in numbers if math.isfinite(number)]
+                record[name] = float(np.mean(finite)) if finite else math.nan
+        if len(gained.get("episode_return", [])) > 1:
+            record["episode_return_std"] = float(np.std(gained["episode_return"]))
+            record["episodes"] = len(gained["episode_return"])
+        records.append(record)
+    return records
+
+
+def _facts(trainer: str, records: list[dict[str, Any]]) -> Facts:
+    """What a log tells of the numbers behind it; the rest is not known."""
+    names = {name for record in records for name in record}
+    algo = "sac" if "temperature" in names or "actor_loss" in names else "ppo" if "kl" in names else None
+    algo = algo or ("dqn" if "critic_loss" in names else "a2c")
+    known: dict[str, Any] = {"algo": algo, "regime": "replay" if algo in ("sac", "dqn") else "on-policy"}
+    for name in ("learning_rate", "clip_range"):
+        values = [record[name] for record in records if isinstance(record.get(name), float)]
+        if values:
+            known[name] = max(values)
+    steps = [record["env_steps"] for record in records]
+    if len(steps) > 2 and known["regime"] == "on-policy":
+        known["rollout_transitions"] = int(np.median(np.diff(steps)))
+    passes = [record["epochs_total"] for record in records if "epochs_total" in record]
+    if len(passes) > 2 and algo == "ppo":
+        known["epochs"] = int(np.median(np.diff(passes)))
+    if "action_std" in names:
+        known["discrete"] = False
+    return Facts(known, trainer=trainer)
