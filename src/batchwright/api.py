@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from batchwright.config.load import Resolved, resolve
 from batchwright.config.schema import ALGOS, DATASET, ON_POLICY, RECORDED, REPLAY, TRAINERS
@@ -201,20 +202,20 @@ def _train_and_report(run: str | Path, voices: Voices, network: NetworkMaker | N
     try:
         result = continue_run(run, voices, network)
     except DivergedError:
-        _leave_report(run, voices)
+        _leave_report(run, voices.stream)
         raise
-    _leave_report(run, voices)
+    _leave_report(run, voices.stream)
     return result
 
 
-def _leave_report(run: str | Path, voices: Voices) -> None:
+def _leave_report(run: str | Path, stream: TextIO) -> None:
     """The report of a run, named on the screen. Best effort: it can be made again from the record."""
     try:
         told = f"report: {report(run)}"
     except Exception as error:
         told = f"warning: no report was written: {error}"
     with contextlib.suppress(OSError, ValueError):  # the reader went away
-        print(told, file=voices.stream, flush=True)
+        print(told, file=stream, flush=True)
 
 
 def resume_reward(run: str | Path, *, quiet: bool = False) -> RewardResult:
@@ -222,7 +223,9 @@ def resume_reward(run: str | Path, *, quiet: bool = False) -> RewardResult:
     set_up_jax()
     from batchwright.training.reward_run import continue_reward
 
-    return continue_reward(run, quiet=quiet)
+    result = continue_reward(run, quiet=quiet)
+    _leave_report(run, sys.stdout)
+    return result
 
 
 def is_reward_run(run: str | Path) -> bool:
@@ -247,9 +250,7 @@ def learn_reward(
     `wishes` are the flags of `batchwright rrd` with underscores.
     """
     run = prepare_reward(data, preset=preset, config=config, run_dir=run_dir, **wishes)
-    from batchwright.training.reward_run import continue_reward
-
-    return continue_reward(run, quiet=quiet)
+    return resume_reward(run, quiet=quiet)
 
 
 def prepare_reward(

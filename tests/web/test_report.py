@@ -59,6 +59,23 @@ def test_one_file_that_loads_nothing(tmp_path: Path) -> None:
     assert data_of(out)["runs"][0]["advice"][0]["flags"] == ["--entropy-start 0.01"]
 
 
+def test_the_report_has_the_findings_of_the_doctor(tmp_path: Path) -> None:
+    broken = [event("non-finite", 3, "reward[0] of environment 2 is nan"), event("diverged", 5, "training diverged")]
+    run = make_run(tmp_path / "run", [line(i, entropy=0.69) for i in range(6)], events=broken)
+    first = data_of(write_report([run]))["runs"][0]["findings"][0]
+    assert first["finding"] == "nan-from-environment"
+    assert first["severity"] == "danger"
+    assert "reward[0] of environment 2 is nan" in first["message"]
+
+
+def test_advice_is_told_in_parts_without_saying_anything_twice(tmp_path: Path) -> None:
+    text = "stuck: no gain in 50 iterations. Likely cause: the rate is low. Try: --learning-rate 0.001"
+    said = event("advice", 7, text, finding="stuck", evidence={"gain": 0.012345678, "window": 50}, flags=["--a 1"])
+    (found,) = data_of(write_report([make_run(tmp_path / "run", 3, events=[said])]))["runs"][0]["advice"]
+    assert found["message"] == "no gain in 50 iterations."
+    assert found["evidence"] == "gain 0.01235, window 50"
+
+
 def test_markup_in_names_stays_data(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
     run = make_run(

@@ -31,7 +31,7 @@ def details(record: RunRecord) -> dict[str, Any]:
             "plan": plan_rows(record.plan),
             "warnings": _texts(record.plan.get("warnings")),
             "picture": picture(record.plan),
-            "advice": [_advice(e) for e in record.events if e["kind"] == "advice"][-MOST_ADVICE:],
+            "advice": [advice(e) for e in record.events if e["kind"] == "advice"][-MOST_ADVICE:],
             "evaluations": [_evaluation(event) for event in _thinned(evaluations, MOST_EVALUATIONS)],
             "evaluations_made": len(evaluations),
             "events": [_event(event) for event in others[-MOST_EVENTS:]],
@@ -120,13 +120,24 @@ def _evaluation(event: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _advice(event: Mapping[str, Any]) -> dict[str, Any]:
+def advice(event: Mapping[str, Any]) -> dict[str, Any]:
+    """A piece of advice in parts; the message of an event has cause and flags in it, which have places of their own."""
+    finding, message = _text(event.get("finding")), _text(event.get("message"))
     return {
         "iteration": _whole(event.get("iteration")),
-        **{name: _text(event.get(name)) for name in ("message", "finding", "severity", "evidence", "cause")},
+        "message": message.removeprefix(f"{finding}: ").split(" Likely cause: ")[0],
+        "evidence": _evidence(event.get("evidence")),
+        "finding": finding,
+        **{name: _text(event.get(name)) for name in ("severity", "cause", "source")},
         "flags": _texts(event.get("flags")),
         "unix_seconds": event.get("unix_seconds"),
     }
+
+
+def _evidence(value: Any) -> str:
+    if not isinstance(value, dict):
+        return _text(value)
+    return ", ".join(f"{name} {part:.4g}" if type(part) is float else f"{name} {part}" for name, part in value.items())
 
 
 def _event(event: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import RunDir
 from batchwright.web.assets import asset
-from batchwright.web.describe import curves, details, plan_rows
+from batchwright.web.describe import advice, curves, details, plan_rows
+from batchwright.web.findings import findings_of
 from batchwright.web.folder import Folder
 from batchwright.web.groups import Group, group_runs
 from batchwright.web.record import VIDEO_TYPES, RunRecord
@@ -100,6 +101,9 @@ def _data(records: Sequence[RunRecord]) -> dict[str, Any]:
 def _run(record: RunRecord, with_curves: bool) -> dict[str, Any]:
     found = details(record)
     found["embedded"] = []
+    found["findings"] = [advice(finding) for finding in findings_of(record)]
+    said = {finding["finding"] for finding in found["findings"]}
+    found["advice"] = [piece for piece in found["advice"] if piece["finding"] not in said]
     if with_curves:
         found["curves"] = curves(record, POINTS)
         found["embedded"], left_out = _embedded(record, found["videos"])

@@ -192,7 +192,7 @@
     };
     sight.refresh = () => { showCurves(); soon(); };
     const showDetails = () => {
-      advice.fill(...(found.advice.length ? [BW.advice(found.advice)] : []));
+      advice.fill(...(found.advice.length ? [BW.advice(found.advice.slice().reverse())] : []));
       if (JSON.stringify(found.picture) !== pictured) { pictured = JSON.stringify(found.picture); if (found.picture) BW.picture(picture, found.picture); else picture.replaceChildren(); }
       if (found.evaluations.length) {
         const frame = BW.el("div", { class: "chart wide" });

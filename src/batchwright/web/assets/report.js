@@ -33,7 +33,8 @@
     if (notes) main.append(notes);
     main.append(BW.tiles(summary, run.evaluations));
     if (run.picture) { const frame = BW.el("div", { class: "picture-frame" }); main.append(frame); BW.picture(frame, run.picture); }
-    if (run.advice.length) main.append(BW.section("Advice", BW.advice(run.advice)));
+    main.append(BW.section("Findings", run.findings.length ? BW.advice(run.findings) : BW.el("p", { class: "muted" }, "The doctor has nothing to say about this record.")));
+    if (run.advice.length) main.append(BW.section("Advice given on the way", BW.advice(run.advice)));
     const figures = curvesSection([{ key: summary.name, label: summary.name, colour: 0, dash: "", curves: run.curves }], Object.keys(run.curves.axes), BW.marksOf(run));
     evaluationsOf(run, figures);
     if (run.embedded.length) main.append(BW.section("Videos", ...videosOf(run)));
@@ -61,8 +62,8 @@
       BW.el("thead", {}, BW.el("tr", {}, ...["run", "status", "task", "score", "steps"].map((t, i) => BW.el("th", { scope: "col", class: i > 2 ? "value" : "" }, t)))),
       BW.el("tbody", {}, ...data.runs.map((run) => { const s = run.summary, score = data.groups.flatMap((g) => g.scores).find((x) => x.run === s.name); return BW.el("tr", {}, BW.el("td", { class: "name" }, s.name), BW.el("td", {}, BW.chip(s.status)), BW.el("td", {}, BW.subtitle(s)), BW.el("td", { class: "value" }, BW.figure(score ? score.score : null)), BW.el("td", { class: "value" }, s.env_steps === null ? "–" : BW.short(s.env_steps))); })))),
       ...data.runs.filter((run) => run.summary.notes.length).map((run) => BW.notes(run.summary.notes.map((note) => `${run.summary.name}: ${note}`)))));
-    const advised = data.runs.filter((run) => run.advice.length);
-    if (advised.length) main.append(BW.section("Advice", ...advised.flatMap((run) => [BW.el("h3", {}, run.summary.name), BW.advice(run.advice)])));
+    const advised = data.runs.filter((run) => run.findings.length);
+    if (advised.length) main.append(BW.section("Findings", ...advised.flatMap((run) => [BW.el("h3", {}, run.summary.name), BW.advice(run.findings)])));
     if (data.differing.rows.length) main.append(BW.section("Numbers in which the plans differ", BW.el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "differing numbers" }, BW.el("table", { class: "plan" },
       BW.el("thead", {}, BW.el("tr", {}, BW.el("th", { scope: "col" }, "quantity"), ...data.differing.labels.map((label) => BW.el("th", { scope: "col", class: "value" }, label)))),
       BW.el("tbody", {}, ...data.differing.rows.map(([name, ...values]) => BW.el("tr", {}, BW.el("td", { class: "name" }, name), ...values.map((value) => BW.el("td", { class: "value" }, value)))))))));

@@ -35,10 +35,10 @@ BW.tiles = (run, evaluations) => {
 
 BW.notes = (notes) => (notes.length ? BW.el("ul", { class: "notes", "aria-label": "notes on the record" }, ...notes.map((note) => BW.el("li", {}, note))) : null);
 
-BW.advice = (advice) => BW.el("ul", { class: "advice" }, ...advice.slice().reverse().map((item) => BW.el("li", { class: `severity-${/^[a-z]+$/.test(item.severity) ? item.severity : "other"}` },
-  BW.el("h3", {}, item.message || item.finding, item.iteration === null ? null : BW.el("small", {}, `iteration ${item.iteration.toLocaleString("en")}`)),
-  item.evidence ? BW.el("p", {}, item.evidence) : null,
-  item.cause ? BW.el("p", { class: "muted" }, item.cause) : null,
+BW.advice = (advice) => BW.el("ul", { class: "advice" }, ...advice.map((item) => BW.el("li", { class: `severity-${/^[a-z]+$/.test(item.severity) ? item.severity : "other"}` },
+  BW.el("h3", {}, item.message || item.finding, BW.el("small", {}, [item.finding, item.iteration === null ? "" : `iteration ${item.iteration.toLocaleString("en")}`].filter(Boolean).join(", "))),
+  item.cause ? BW.el("p", {}, `Likely cause: ${item.cause.replace(/\.$/, "")}.`) : null,
+  item.evidence ? BW.el("p", { class: "muted" }, item.evidence) : null,
   item.flags.length ? BW.el("p", { class: "flags" }, ...item.flags.flatMap((flag) => [BW.el("code", { tabindex: "0", title: "flag to try" }, flag), " "])) : null)));
 
 BW.planTable = (rows) => {
