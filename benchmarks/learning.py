@@ -1,6 +1,7 @@
 """Trains the tuned presets over several seeds and tabulates deterministic evaluations beside the peers' figures.
 
-python benchmarks/learning.py [--only ppo-cartpole ...] [--seeds 5] [--jobs 2] [--json benchmarks/results/learning.json]
+python benchmarks/learning.py [--only ppo-cartpole ...] [--seeds 5] [--first-seed 100] [--jobs 2]
+    [--json benchmarks/results/learning.json]
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=100, help="seeds below it chose the presets")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--extra", nargs=argparse.REMAINDER, default=[], help="further flags for every run")
@@ -81,7 +83,8 @@ def main() -> None:
     rows = []
     with ThreadPoolExecutor(stated.jobs) as pool:
         for preset in stated.only:
-            runs = list(pool.map(lambda seed, name=preset: one(name, seed, stated.extra), range(stated.seeds)))
+            seeds = range(stated.first_seed, stated.first_seed + stated.seeds)
+            runs = list(pool.map(lambda seed, name=preset: one(name, seed, stated.extra), seeds))
             rows.append(summary(preset, runs))
             r = rows[-1]
             print(

@@ -159,12 +159,14 @@ def plan_to_train(
     first = make_plan(resolved, machine, facts)
     refuse_untrainable(first)
     measured: dict[str, str] = {}
-    if resolved.config.running.engine in (None, "auto"):
+    wished = resolved.config.running.engine or "auto"
+    if wished in ("auto", "gymnasium"):
+        family = "" if wished == "auto" else wished
         by_episodes = first.get("rollout_episodes") is not None
+        stated = [name for name in ("num_envs", "rollout_steps") if resolved.origin(name) is not None]
         # With replay more environments would be another update ratio, or updates that wait longer.
-        fixed = by_episodes or replays
-        free = all(resolved.origin(name) is None for name in ("num_envs", "rollout_steps")) and not fixed
-        choice = choose_engine(env, first["num_envs"], free, say or (lambda text: None))
+        free = not (family or stated or by_episodes or replays)
+        choice = choose_engine(env, first["num_envs"], free, say or (lambda text: None), family)
         resolved, measured = with_choice(resolved, choice, flags, preset, config)
     made = make_plan(resolved, machine, facts, measured=measured)
     if own_network:

@@ -121,6 +121,14 @@ def test_identity_discrete_pays_one_for_the_shown_choice() -> None:
         assert rewards == shown.tolist()
 
 
+def test_identity_image_is_bright_in_one_quarter() -> None:
+    task = OWN_TASKS["IdentityImage-v0"].load()
+    for target, (row, column) in enumerate(((0, 0), (0, 35), (35, 0), (35, 35))):
+        shown = task.observe(jnp.int32(target))
+        assert shown.shape == (36, 36, 1) and shown.dtype == jnp.uint8
+        assert shown[row, column, 0] == 255 and int((shown > 0).sum()) == 36 * 36 // 4
+
+
 def test_identity_continuous_costs_the_squared_distance() -> None:
     task = OWN_TASKS["IdentityContinuous-v0"].load()
     _, reward, _ = task.step(jnp.array([0.5]), jnp.array([-0.25]), jax.random.key(0))

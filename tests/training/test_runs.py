@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import signal
-import subprocess
-import sys
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -55,6 +50,20 @@ def test_identity_tasks_are_solved(env: str, solved: float, algo: str) -> None:
             state, _ = iterate(session, state)
         found = evaluate(state.learner.flat, state.obs_stats(made["normalize_obs"]), seed)
         assert found["returns"].mean() >= solved, f"seed {seed}"
+
+
+def test_images_are_learned_from() -> None:
+    """A policy that does not look chooses the bright quarter in 4 of 16 steps."""
+    env = "IdentityImage-v0"
+    wishes = {"num_envs": 16, "rollout_steps": 16, "minibatches": 4, "epochs": 4, "total_steps": 16 * 256}
+    made = plan(env=env, engine="jax", learning_rate=1e-3, gamma=0.5, **wishes)
+    session = build_session(made, env)
+    state = session.fresh_state()
+    for _ in range(made["iterations"]):
+        state, told = iterate(session, state)
+    assert told.metrics["first_ratio_error"] < 1e-5
+    found = session.evaluator(16)(state.learner.flat, state.obs_stats(made["normalize_obs"]), 0)
+    assert found["returns"].mean() >= 15.0
 
 
 def test_a_run_repeats_to_the_bit_and_another_seed_does_not(finished: Path, tmp_path: Path) -> None:
@@ -114,24 +123,6 @@ def test_a_stop_is_heard_where_every_iteration_has_a_checkpoint(tmp_path: Path) 
     with TerminatedAfter(run, 2):
         assert batchwright.resume(run, quiet=True).interrupted
     assert lines(run) < 300
-
-
-@pytest.mark.parametrize("engine", ["jax", "envpool"])
-def test_killed_again_and_again_and_resumed_is_the_same_as_never_stopped(engine: str, tmp_path: Path) -> None:
-    wishes = {"engine": engine, "total_steps": 64 * 16, "checkpoint_every": 3}
-    whole = start(tmp_path / "whole", **wishes).run_dir
-    run = prepare(run_dir=tmp_path / "killed", quiet=True, **(SMALL | wishes))
-    command = [sys.executable, "-m", "batchwright.cli", "resume", str(run), "--quiet"]
-    draw = random.Random(engine)
-    for after in (1, 6):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while lines(run) < after and process.poll() is None:
-            time.sleep(0.001)
-        time.sleep(draw.random() * 0.02)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    batchwright.resume(run, quiet=True)
-    assert record(run) == record(whole)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from batchwright.envs.spaces import TupleSpace, box
 from batchwright.nets.normalise import Running
 from batchwright.nets.policy import ObsStats, Policy, make_policy
 from batchwright.store.minibatches import shuffled_orders
+from batchwright.training import update as update_room
 from batchwright.training.running import keep_outputs
 from batchwright.training.update import Hyper, Learner, UpdateShape, make_update, prepare_rows, start_learner
 
@@ -144,6 +145,20 @@ def test_uneven_minibatches_have_the_gradient_of_the_mean_over_their_real_rows(c
             chosen = np.isin(np.arange(B), index) * case.rollout.valid.reshape(-1)
             moment = 0.9 * moment + 0.1 * np.asarray(gradient(case.flat, np.float32(chosen)))
     np.testing.assert_allclose(learner.adam.mu, moment, rtol=1e-4, atol=1e-6)
+
+
+def test_a_minibatch_cut_into_pieces_has_the_gradient_of_the_whole(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 30 rows in pieces of at most 8: 4 does not divide 30, 5 does.
+    assert update_room.piece_count(B, 8) == 5 and update_room.piece_count(B, B) == 1
+    assert update_room.piece_count(31, 8) == 1  # a prime has no pieces
+    shape, nothing = UpdateShape("ppo", 1, 1, advantage_norm="minibatch"), np.zeros(1, bool)
+    args = start_learner(case.flat, shape), case.rollout, STATS, BASE, ORDERS[:1]
+    whole, told = jax.jit(make_update(case.policy, shape, B, nothing))(*args)
+    monkeypatch.setattr(update_room, "PIECE_ROWS", 8)
+    pieces, same = jax.jit(make_update(case.policy, shape, B, nothing))(*args)
+    for name in told:
+        np.testing.assert_allclose(same[name], told[name], rtol=2e-5, atol=1e-6, err_msg=name)
+    np.testing.assert_allclose(pieces.adam.mu, whole.adam.mu, rtol=1e-4, atol=1e-7)
 
 
 def test_a_kl_stop_ends_all_epochs_and_counts_the_updates_really_made(case: Case) -> None:

@@ -1,4 +1,4 @@
-"""Layers of the networks that learn from replay: dense towers, and convolutions as products of patches."""
+"""Layers that networks are made of: dense towers, and convolutions as products of patches."""
 
 # B rows, H W C height, width and channels of an image.
 
@@ -38,6 +38,10 @@ def dense(source: np.random.Generator, rows: int, columns: int) -> Layer:
     }
 
 
+StartLayer = Callable[[np.random.Generator, int, int], Layer]
+"""(source, rows, columns) -> a layer."""
+
+
 def tower(source: np.random.Generator, inputs: int, hidden: Sequence[int], outputs: int) -> list[Layer]:
     """The layers of one network of vectors."""
     return [dense(source, a, b) for a, b in pairwise((inputs, *hidden, outputs))]
@@ -51,21 +55,24 @@ def run_tower(layers: Sequence[Layer], x: jax.Array, activation: Callable[[jax.A
     return out
 
 
-def conv_layers(source: np.random.Generator, image_HWC: tuple[int, int, int]) -> tuple[list[Layer], int]:
+def conv_layers(
+    source: np.random.Generator, image_HWC: tuple[int, ...], start: StartLayer = dense
+) -> tuple[list[Layer], int]:
     """(layers, width of their flattened output) for images of one shape; too small ones are refused."""
     height, width, channels = image_HWC
     if min(height, width) < SMALLEST_SIDE:
         raise UserError(
             f"images of {height} x {width} are too small to convolve: a side needs {SMALLEST_SIDE}.",
-            ["wrap the environment: resize, or flatten to numbers"],
+            ["wrap the environment: resize, or flatten to numbers", "batchwright.train(..., network=your_own)"],
         )
     layers = []
     for filters, side, stride in CONV_LAYERS:
-        layers.append(dense(source, side * side * channels, filters))
+        layers.append(start(source, side * side * channels, filters))
         height, width, channels = (height - side) // stride + 1, (width - side) // stride + 1, filters
     return layers, height * width * channels
 
 
+@jax.jit
 def convolve(layers: Sequence[Layer], x_BHWC: jax.Array) -> jax.Array:
     """Flat features [B, F] of images.
 
@@ -79,12 +86,21 @@ def convolve(layers: Sequence[Layer], x_BHWC: jax.Array) -> jax.Array:
 
 
 def patches(x_BHWC: jax.Array, side: int, stride: int) -> jax.Array:
-    """All squares of an image as rows [B, H', W', side x side x C]; cut by strided slices, which are cheap to undo."""
-    _, height, width, _ = x_BHWC.shape
+    """All squares of an image as rows [B, H', W', side x side x C].
+
+    The image is cut into blocks of one stride first (of one pixel where that does not divide the side): a square is
+    then a few neighbouring blocks, and its gradient a few additions instead of one for every pixel.
+    """
+    images, height, width, channels = x_BHWC.shape
     rows, columns = (height - side) // stride + 1, (width - side) // stride + 1
+    block = stride if side % stride == 0 else 1
+    across, hop = side // block, stride // block
+    down, right = (hop * (count - 1) + across for count in (rows, columns))
+    blocks = x_BHWC[:, : down * block, : right * block].reshape(images, down, block, right, block, channels)
     cuts = [
-        x_BHWC[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
-        for i in range(side)
-        for j in range(side)
+        blocks[:, i : i + hop * (rows - 1) + 1 : hop, :, j : j + hop * (columns - 1) + 1 : hop]
+        for i in range(across)
+        for j in range(across)
     ]
-    return jnp.concatenate(cuts, -1)
+    near = jnp.stack(cuts).reshape(across, across, images, rows, block, columns, block, channels)
+    return near.transpose(2, 3, 5, 0, 4, 1, 6, 7).reshape(images, rows, columns, side * side * channels)

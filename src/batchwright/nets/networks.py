@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
+from batchwright.nets.layers import conv_layers, convolve
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu, "elu": jax.nn.elu}
 
@@ -48,11 +48,21 @@ class Inputs:
 
     def __call__(self, obs: Any, normalise: Callable[[jax.Array], jax.Array]) -> Any:
         """[B, V] where there are only numbers; else {"vector", "images": [B, height, width, channels] each}."""
+        return self.scaled(self.kept(obs, normalise))
+
+    def kept(self, obs: Any, normalise: Callable[[jax.Array], jax.Array]) -> Any:
+        """The same with images as bytes, a quarter of the memory: what a rollout is kept as."""
         if not self.images:
             return normalise(self.vector(obs))
-        images = [channels_last(spaces.value_at(obs, path)) / 255.0 for path, _ in self.images]
+        images = [_channels_moved(spaces.value_at(obs, path)) for path, _ in self.images]
         numbers = {"vector": normalise(self.vector(obs))} if self.vectors else {}
         return {"images": images, **numbers}
+
+    def scaled(self, kept: Any) -> Any:
+        """What networks take, from what `kept` made: images as float32 from 0 to 1."""
+        if not self.images:
+            return kept
+        return {**kept, "images": [image.astype(jnp.float32) / 255.0 for image in kept["images"]]}
 
 
 def _width(leaf: spaces.Leaf) -> int:
@@ -75,10 +85,14 @@ def _encode(leaf: spaces.Leaf, value: jax.Array) -> jax.Array:
 
 
 def channels_last(image: jax.Array) -> jax.Array:
+    """An image as float32 with its channels last."""
+    return _channels_moved(image).astype(jnp.float32)
+
+
+def _channels_moved(image: jax.Array) -> jax.Array:
     """EnvPool and frame stacks put channels first; a side of at most 16 in front of two larger ones is channels."""
     first, last = image.shape[-3], image.shape[-1]
-    moved = jnp.moveaxis(image, -3, -1) if first <= 16 < last else image
-    return moved.astype(jnp.float32)
+    return jnp.moveaxis(image, -3, -1) if first <= 16 < last else image
 
 
 def _struct(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -128,39 +142,13 @@ def mlp(
     return Network(init, apply)
 
 
-CONV_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
-"""Filters, side, stride: the network of Mnih et al., 2015."""
-SMALLEST_SIDE = 36
-"""Of an image that leaves something after these layers."""
-
-
 def cnn(spec: Inputs, raw_size: int, num_values: int, features: int = 512) -> Network:
     """One convolutional trunk for actor and critic; numbers beside the images join after the convolutions."""
     shapes = [leaf.shape for _, leaf in spec.images if isinstance(leaf, Box)]
 
-    def convolve(layers: Any, image: jax.Array) -> jax.Array:
-        x = image
-        for layer, (_, _, stride) in zip(layers, CONV_LAYERS, strict=True):
-            x = jax.lax.conv_general_dilated(
-                x, layer["w"], (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
-            )
-            x = jax.nn.relu(x + layer["b"])
-        return x.reshape(x.shape[0], -1)
-
     def init_conv(source: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, int]:
-        image = jax.eval_shape(channels_last, _struct((1, *shape), jnp.uint8)).shape
-        if min(image[1:3]) < SMALLEST_SIDE:
-            raise UserError(
-                f"images of {image[1]} x {image[2]} are too small to convolve: a side needs {SMALLEST_SIDE}.",
-                ["wrap the environment: resize, or flatten to numbers", "batchwright.train(..., network=your_own)"],
-            )
-        layers, channels = [], image[-1]
-        for filters, side, _ in CONV_LAYERS:
-            layer = _layer(source, side * side * channels, filters, math.sqrt(2))
-            layers.append({**layer, "w": layer["w"].reshape(side, side, channels, filters)})
-            channels = filters
-        width = jax.eval_shape(convolve, layers, _struct(image, jnp.float32)).shape[-1]
-        return layers, width
+        image = jax.eval_shape(channels_last, _struct((1, *shape), jnp.uint8)).shape[1:]
+        return conv_layers(source, image, lambda source, rows, columns: _layer(source, rows, columns, math.sqrt(2)))
 
     def init(key: jax.Array) -> Any:
         source = _source(key)

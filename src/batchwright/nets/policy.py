@@ -67,14 +67,24 @@ class Policy:
         return {"net": self.network.init(key), "heads": self.heads.init(self.log_std_start), "value": affine}
 
     def see(self, obs: Any, stats: ObsStats) -> Any:
-        """The network's inputs for observations."""
-        return self.inputs(obs, lambda rows: normalise_obs(rows, stats.mean, stats.std))
+        """What a rollout keeps of observations and `outputs` takes."""
+        return self.inputs.kept(obs, lambda rows: normalise_obs(rows, stats.mean, stats.std))
 
     def outputs(self, flat: jax.Array, seen: Any) -> Outputs:
         """Raw outputs and values for inputs made by `see`."""
-        tree = self.unravel(flat)
-        raw, value = self.network.apply(tree["net"], seen)
+        return self.outputs_of(self.unravel(flat), seen)
+
+    def outputs_of(self, tree: Any, seen: Any) -> Outputs:
+        """The same for parameters as a tree: differentiating by it is cheaper than by slices of a vector."""
+        raw, value = self.network.apply(tree["net"], self.inputs.scaled(seen))
         return Outputs(raw, value * tree["value"]["scale"] + tree["value"]["shift"], tree["heads"])
+
+    def outputs_in_turn(self, flat: jax.Array, seen_T: Any) -> Outputs:
+        """The same for a whole rollout; images step by step, as the patches of all of them would not fit."""
+        if not self.inputs.images:
+            return self.outputs(flat, seen_T)
+        raw, value = jax.lax.map(lambda seen: self.outputs(flat, seen)[:2], seen_T)
+        return Outputs(raw, value, self.unravel(flat)["heads"])
 
     def value_only(self, key: jax.Array) -> np.ndarray:
         """True [parameters] where a parameter moves the values and not the actions, found by differentiating both."""
@@ -83,7 +93,7 @@ class Policy:
         seen: Any = jnp.abs(jax.random.normal(key, (64, width), jnp.float32))
         if self.inputs.images:
             obs = [jax.random.uniform(key, (4, *leaf.shape)) * 255 for _, leaf in self.inputs.images]  # type: ignore[union-attr]
-            seen = {"images": [channels_last(o) / 255 for o in obs]} | ({"vector": seen[:4]} if width else {})
+            seen = {"images": [channels_last(o) for o in obs]} | ({"vector": seen[:4]} if width else {})
 
         @jax.jit
         def moves(flat: jax.Array) -> tuple[jax.Array, ...]:

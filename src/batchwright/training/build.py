@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +30,7 @@ from batchwright.training.running import Measure, make_measure
 from batchwright.training.session import EngineSession
 from batchwright.training.settings import Schedules, component_names, make_plan_policy, update_shape
 from batchwright.training.state import RECENT_EPISODES, Counters, Moments, TrainState
-from batchwright.training.update import Learner, Update, make_update, start_learner
+from batchwright.training.update import Hyper, Learner, Update, make_update, start_learner
 
 OWN_NETWORK = "own network"
 """What a plan says of the hidden layers where the user brings the network."""
@@ -39,12 +41,33 @@ class Session(EngineSession):
     """The living parts of an on-policy run; what must survive it is in `TrainState`."""
 
     schedules: Schedules
-    update: Callable[..., tuple[Learner, jax.Array]]
-    """The compiled update; its metrics come back as one vector, in the order of `metric_names`."""
+    update: Any
+    """The jitted update: (learner, rollout, statistics, hyper-parameters, orders) -> (learner, metrics).
+
+    The metrics are one vector, in the order of `metric_names`.
+    """
     measure: Measure
     metric_names: list[str]
     looks: Any = None
     """Compiled looks at the components of rewards, where there are any."""
+    compiling: threading.Thread | None = None
+    """Compiles the update while the first rollout is compiled and collected."""
+
+    def compile_ahead(self, state: TrainState, stats: ObsStats, hyper: Hyper) -> None:
+        """Begins to compile the update, where the shape of a rollout is known; wait for `compiling` before a call."""
+        by_episodes = self.plan.get("rollout_episodes") is not None
+        if not self.engine.compiled or by_episodes or state.components is not None:
+            return
+        _, rollout, _ = jax.eval_shape(self.collect, state.learner.flat, stats, state.position, self.noise(0))
+        args = state.learner, rollout, stats, hyper, self.orders(0, rollout)
+
+        def compile_update() -> None:
+            # What fails here fails again, and is heard, when the update is called.
+            with contextlib.suppress(Exception):
+                self.update.lower(*args).compile()
+
+        self.compiling = threading.Thread(target=compile_update, daemon=True)
+        self.compiling.start()
 
     @property
     def columns(self) -> int:

@@ -19,7 +19,12 @@ from batchwright.envs.engines import available_engines, measure_engines
 SECONDS_EACH = 0.25
 # Two measurements of one engine differ by up to a third on a busy machine: a smaller gain is no reason to change.
 MATERIAL_GAIN = 1.5
+WORKERS_GAIN = 1.25
+"""Worker processes step the same environments to the same numbers: a smaller gain is enough."""
+ONE_BY_ONE, WORKERS = "gymnasium-sync", "gymnasium-async"
 ENVS_TRIED = (8, 16, 32)
+ENOUGH_STEPS_PER_SECOND = 1e6
+"""From here on training does not wait for environments: an update takes 2 us a transition or more (docs/log.md)."""
 PYTHON_STEP_SECONDS = 100e-6
 """What the policy adds to every step of an engine that Python drives: 0.10 ms measured (docs/log.md)."""
 
@@ -33,17 +38,26 @@ class Choice:
     reason: str
 
 
-def choose_engine(env: str, num_envs: int, may_change_envs: bool, say: Callable[[str], None]) -> Choice:
-    """The fastest engine for an environment; the same answer on the same machine, because it is remembered."""
-    engines = [name for name in available_engines(env) if name != "gymnasium-async"] or list(available_engines(env))
+def choose_engine(
+    env: str, num_envs: int, may_change_envs: bool, say: Callable[[str], None], family: str = ""
+) -> Choice:
+    """The fastest engine for an environment; the same answer on the same machine, because it is remembered.
+
+    `family` is how the names of the engines begin that may be chosen.
+    """
+    engines = [name for name in available_engines(env) if name.startswith(family)]
+    engines = [name for name in engines if name != WORKERS] or engines
     memory = _Memory(f"{env}|{num_envs}|{may_change_envs}|{usable_cores()}|{_versions()}|{','.join(engines)}")
     known = memory.read()
     if known is not None:
         return Choice(known["engine"], known["num_envs"], known["reason"] + " (measured earlier on this machine)")
     if len(engines) == 1 and not may_change_envs:
         return Choice(engines[0], num_envs, f"the only engine that has {env}")
-    rates = _measure(env, [num_envs], engines)
+    rates = _measure_until_enough(env, num_envs, engines)
     engine = _best([(name, num_envs) for name in engines], rates)[0]
+    if engine == ONE_BY_ONE and usable_cores() > 1 and num_envs > 1:
+        rates |= _measure(env, [num_envs], [WORKERS])
+        engine = WORKERS if rates[WORKERS, num_envs] > WORKERS_GAIN * rates[engine, num_envs] else engine
     if may_change_envs:
         rates |= _measure(env, [count for count in ENVS_TRIED if count != num_envs], [engine])
     best = _best([(engine, count) for count in sorted({num_envs, *ENVS_TRIED})], rates, first=(engine, num_envs))
@@ -60,6 +74,16 @@ Rates = dict[tuple[str, int], float]
 def _measure(env: str, counts: list[int], engines: list[str]) -> Rates:
     found = measure_engines(env, counts, SECONDS_EACH, engines=engines)
     return {(m.engine, m.num_envs): _driven_rate(m.engine, m.num_envs, m.steps_per_second) for m in found}
+
+
+def _measure_until_enough(env: str, num_envs: int, engines: list[str]) -> Rates:
+    """In the order of preference, up to the first that is fast enough: the rest costs imports and compilation."""
+    rates: Rates = {}
+    for name in engines:
+        rates |= _measure(env, [num_envs], [name])
+        if rates.get((name, num_envs), 0.0) >= ENOUGH_STEPS_PER_SECOND:
+            break
+    return rates
 
 
 def _best(candidates: list[tuple[str, int]], rates: Rates, first: tuple[str, int] | None = None) -> tuple[str, int]:

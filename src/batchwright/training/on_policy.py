@@ -39,6 +39,8 @@ def iterate(session: Session, state: TrainState) -> tuple[TrainState, Told]:
     iteration = int(state.counters.iteration)
     stats = state.obs_stats(session.plan["normalize_obs"])
     start = time.perf_counter()
+    if session.compiling is None:
+        session.compile_ahead(state, stats, hyper_of(session, state))
     gathered = session.gather(state, stats)
     rollout = gathered.rollout
     collected = time.perf_counter()
@@ -50,6 +52,8 @@ def iterate(session: Session, state: TrainState) -> tuple[TrainState, Told]:
         parts, numbers = take_in(session.plan, session.looks, state.components, rollout)
         parts, said = remarks(session.plan, parts, rollout, gathered.episodes, iteration)
         state, hyper = state._replace(components=parts), hyper._replace(components=numbers)
+    if session.compiling is not None:
+        session.compiling.join()
     learner, metrics = session.update(state.learner, rollout, stats, hyper, session.orders(iteration, rollout))
     told = session.unpack(metrics)
     if told.pop("empty_masks", 0):

@@ -24,6 +24,9 @@ from batchwright.training.exploration import entropy_loss, told_by_heads
 from batchwright.training.mixing import Acted, combine, start_weighting_state
 from batchwright.training.scales import told_by_scales
 
+PIECE_ROWS, PIECE_IMAGES = 2048, 32
+"""Rows whose activations, or patches, stay near the core that uses them (docs/log.md)."""
+
 
 @dataclass(frozen=True)
 class UpdateShape:
@@ -175,7 +178,7 @@ def prepare(
     """The rows, what they tell, and the weighting of components after its own step."""
     flat = learner.flat
     seen = policy.see(rollout.obs, stats)
-    out: Outputs = policy.outputs(flat, seen)
+    out: Outputs = policy.outputs_in_turn(flat, seen)
     steps = rollout.reward.shape[0]
     now = jax.tree.map(lambda x: x[:steps], seen)
     per_head = policy.heads.log_prob(out.params, out.raw[:steps], rollout.action, rollout.mask)
@@ -184,7 +187,7 @@ def prepare(
     real = out.value * hyper.value_std + hyper.value_mean
     value, next_value = real[:steps], real[1:]
     if rollout.final_obs is not None:
-        final = policy.outputs(flat, policy.see(rollout.final_obs, stats)).value
+        final = policy.outputs_in_turn(flat, policy.see(rollout.final_obs, stats)).value
         next_value = jnp.where(ended[..., None], final * hyper.value_std + hyper.value_mean, next_value)
     weight = rollout.valid.astype(jnp.float32)
     reward = rollout.reward / hyper.reward_scale
@@ -246,14 +249,11 @@ def make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_onl
     """One optimiser step on one minibatch; told apart: the loss, its gradient, the clip, Adam."""
     row_loss = POLICY_LOSSES[shape.algo]
 
-    def loss(flat: jax.Array, part: Rows, hyper: Hyper) -> tuple[jax.Array, dict[str, jax.Array]]:
-        out = policy.outputs(flat, part.seen)
+    def loss(tree: Any, part: Rows, count: jax.Array, hyper: Hyper) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """What these rows add to the loss of a minibatch of `count` transitions."""
+        out = policy.outputs_of(tree, part.seen)
         per_head = policy.heads.log_prob(out.params, out.raw, part.action, part.mask)
         log_prob = per_head.sum(-1)
-        count = jnp.maximum(part.weight.sum(), 1.0)
-        advantage = part.advantage
-        if shape.advantage_norm == "minibatch":
-            advantage = normalise_advantages(advantage, part.weight)
 
         def mean(x: jax.Array) -> jax.Array:
             return (x * part.weight).sum() / count
@@ -261,7 +261,7 @@ def make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_onl
         entropy = policy.heads.entropy(out.params, out.raw, part.action, part.mask)
         old_value = part.value if shape.value_clipping else None
         parts = {
-            "policy_loss": mean(row_loss(log_prob, part.log_prob, advantage, hyper.clip)),
+            "policy_loss": mean(row_loss(log_prob, part.log_prob, part.advantage, hyper.clip)),
             "value_loss": mean(value_loss(out.value, part.target, old_value, hyper.value_clip).sum(-1)),
             "entropy": mean(entropy.sum(-1)),
         }
@@ -282,7 +282,15 @@ def make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_onl
         return total, parts
 
     def take(learner: Learner, part: Rows, hyper: Hyper) -> tuple[Learner, jax.Array, dict[str, jax.Array]]:
-        (_, told), gradient = jax.value_and_grad(loss, has_aux=True)(learner.flat, part, hyper)
+        if shape.advantage_norm == "minibatch":
+            part = part._replace(advantage=normalise_advantages(part.advantage, part.weight))
+        count = jnp.maximum(part.weight.sum(), 1.0)
+        slope = jax.grad(loss, has_aux=True)
+        # Entropies and divergences of single heads are not sums over rows: they need the minibatch whole.
+        whole = shape.entropy_by_kind or part.head_log_prob is not None
+        most = part.weight.shape[0] if whole else PIECE_IMAGES if policy.inputs.images else PIECE_ROWS
+        branches, told = _by_pieces(lambda piece: slope(policy.unravel(learner.flat), piece, count, hyper), part, most)
+        gradient = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(branches)])
         norm = jnp.sqrt(jnp.square(gradient).sum())
         clipped = gradient * jnp.minimum(1.0, hyper.max_grad_norm / (norm + 1e-6))
         direction, state = adam.update(clipped, learner.adam)
@@ -306,6 +314,33 @@ def make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_onl
         return (learner, stopped, total + jnp.where(stopped, 0.0, gradient)), told | {"made": 1.0 - stopped}
 
     return step
+
+
+def _by_pieces(
+    slope: Callable[[Rows], tuple[Any, dict[str, jax.Array]]], part: Rows, most_rows: int
+) -> tuple[Any, dict[str, jax.Array]]:
+    """The gradient of a large minibatch as the sum over pieces of its rows, so that one piece stays in the cache."""
+    rows = part.weight.shape[0]
+    pieces = piece_count(rows, most_rows)
+    if pieces == 1:
+        return slope(part)
+    cut_part = jax.tree.map(lambda x: x.reshape(pieces, rows // pieces, *x.shape[1:]), part)
+
+    def add(total: Any, piece: Rows) -> tuple[Any, None]:
+        (sums, told), (more, new) = total, slope(piece)
+        largest = jnp.maximum(told["ratio_error"], new["ratio_error"])
+        sums, told = jax.tree.map(jnp.add, (sums, told), (more, new))
+        return (sums, told | {"ratio_error": largest}), None
+
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), jax.eval_shape(jax.vmap(slope), cut_part))
+    (sums, told), _ = jax.lax.scan(add, zeros, cut_part)
+    return sums, told
+
+
+def piece_count(rows: int, most_rows: int) -> int:
+    """Into how many equal pieces a minibatch is cut: 1 up to `most_rows`, and where no near count divides the rows."""
+    least = -(-rows // most_rows)
+    return next((count for count in range(least, 2 * least) if rows % count == 0), 1)
 
 
 def rate_of(learner: Learner, hyper: Hyper) -> jax.Array:

@@ -117,6 +117,16 @@ _CARDS = (
         -0.2,
     ),
     TaskCard(
+        "IdentityImage-v0",
+        box(0, 255, (36, 36, 1), np.uint8),
+        Discrete(4),
+        16,
+        "choose the bright quarter of an image: are images learned from",
+        "identity",
+        "IdentityImage",
+        15.5,
+    ),
+    TaskCard(
         "IdentityHybrid-v0",
         box(-1.0, 1.0, (4,)),
         DictSpace((("choice", Discrete(3)), ("amount", box(-1.0, 1.0, (1,))))),

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from batchwright.envs.spaces import Discrete
+from batchwright.envs.spaces import Box, Discrete
 from batchwright.envs.tasks.base import OwnTask
 
 
@@ -41,3 +41,14 @@ class IdentityContinuous(OwnTask):
 
     def observe(self, state: jax.Array) -> Any:
         return state
+
+
+class IdentityImage(IdentityDiscrete):
+    """Observation: an image whose bright quarter is the target. Otherwise as `IdentityDiscrete`."""
+
+    def observe(self, state: jax.Array) -> Any:
+        assert isinstance(self.observation, Box)
+        height, width, _ = self.observation.shape
+        lower, right = jnp.arange(height) >= height // 2, jnp.arange(width) >= width // 2
+        bright = (lower[:, None] == (state >= 2)) & (right[None, :] == (state % 2 == 1))
+        return jnp.where(bright, 255, 0).astype(jnp.uint8)[..., None]
