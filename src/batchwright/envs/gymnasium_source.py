@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from batchwright.core.errors import UserError
+from batchwright.envs.mujoco_voice import speak_once
 from batchwright.envs.spaces import Spec, from_gymnasium
 
 # Package that a family of Gymnasium's registry needs, by the module of its entry point.
@@ -69,6 +70,8 @@ class EnvSource:
         # The engine checks shapes and order itself: three wrappers less per step. Wrappers of the
         # registration sit outside the time limit, so with those the limit stays where it was.
         spec.order_enforce = False
+        if "mujoco" in str(spec.entry_point):
+            speak_once()
         counts_itself = bool(spec.additional_wrappers)
         env = gymnasium.make(
             spec,
