@@ -198,6 +198,8 @@ def test_what_the_recording_holds_is_told_without_training(tmp_path: Path) -> No
         ("--redistribute full --subsequence-timesteps 8", "full takes all of an episode"),
         ("--reward-key rewards --returns x.json", "two sources of returns"),
         ("--obs-keys nothing", "there are ee_pos"),
+        ("--obs-keys ,", "names no key"),
+        ("--returns nowhere.json", "nowhere.json cannot be read as returns"),
         ("--redistribute ircr", "ircr"),
         ("--num-envs 4", "unknown flag --num-envs"),
         ("--held-out 1", "out of range"),
@@ -228,6 +230,16 @@ def test_a_preset_of_s1_gives_its_numbers_and_says_what_it_leaves_out(point_mass
     assert "TRAIN_BATCHES    updates per iteration          64" in said
     assert "1 subsequence per reward update; one is a noisy gradient" in said
     assert "are for training in an environment; not used" in said
+
+
+def test_settings_may_stand_in_a_file_in_the_words_of_s1(point_masses: Path, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"data: {point_masses}\nrrd_batch_size: 32\nrrd_sample_size: 8\ntrain_batches: 5\n")
+    shown = run_line(f"rrd --config {file} --total-updates 5 --hidden 8 --run-dir {tmp_path / 'run'}").out
+    assert "RRD_BATCH_SIZE   timesteps per update           32   = 4 subsequences" in shown
+    for command in ("plan", "train CartPole-v1"):
+        assert f"batchwright rrd {point_masses}" in refusal(f"{command} --config {file}").err
+    assert "the name is empty" in refusal('rrd ""').err
 
 
 def test_a_policy_and_a_reward_model_are_not_mixed_up(trained: Path, tmp_path: Path) -> None:

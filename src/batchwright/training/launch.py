@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import platform
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -42,6 +39,7 @@ from batchwright.training.on_policy import ON_POLICY_REGIME
 from batchwright.training.replay import REPLAY_REGIME
 from batchwright.training.replay_build import build_replay_session
 from batchwright.training.session import EngineSession
+from batchwright.training.signals import stop_when_asked
 from batchwright.training.state import TrainState
 from batchwright.watch.gauges import MemoryGauge
 from batchwright.watch.lines import RETURN
@@ -137,7 +135,7 @@ class _Watch:
         self.memory = MemoryGauge()
         self.writers = make_writers(voices.writers, run, lambda message: self.warn("writer", 0, message))
         self.evaluation: dict[str, Any] = {}
-        self.stop_asked = False
+        self.stopping: Callable[[], bool] = lambda: False
 
     def attach(self, session: EngineSession) -> None:
         """Knows the session from here on: it brings the policy that is evaluated."""
@@ -228,7 +226,7 @@ class _Watch:
         }
 
     def interrupted(self) -> bool:
-        return self.stop_asked
+        return self.stopping()
 
     def close(self) -> None:
         self.evaluator.close()
@@ -248,7 +246,7 @@ def _train(watch: _Watch, session: EngineSession, regime: Regime) -> Result:
     began = time.perf_counter()
     watch.attach(session)
     try:
-        with _signals(watch):
+        with stop_when_asked(lambda text: watch.progress.note(text, warning=True)) as watch.stopping:
             start, actions = _resume_or_start(watch, session)
             state = run_iterations(regime, session, start, watch, actions)
         watch.last_advice(int(state.counters.iteration) - 1)
@@ -312,27 +310,6 @@ def _resume_or_start(watch: _Watch, session: EngineSession) -> tuple[TrainState,
     actions = checkpoint.load_actions(folder)
     position = session.replay(int(state.counters.engine_started), actions, state.position)
     return state._replace(position=position), actions
-
-
-@contextmanager
-def _signals(watch: _Watch) -> Iterator[None]:
-    """The first SIGTERM or Ctrl-C asks the loop to save and stop, the second stops at once."""
-
-    def ask(number: int, frame: Any) -> None:
-        if watch.stop_asked:
-            raise KeyboardInterrupt
-        watch.stop_asked = True
-        watch.progress.note("stopping after this iteration; again to stop at once", warning=True)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def versions() -> dict[str, str]:

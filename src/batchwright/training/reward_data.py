@@ -85,6 +85,8 @@ def find_data(resolved: Resolved, needs_returns: bool = True) -> RewardData:
         raise UserError(f"{first} and {second} are two sources of returns.", [first, second])
     recording = open_recording(wishes.data)
     keys = tuple(key.strip() for key in (wishes.obs_keys or "").split(",") if key.strip())
+    if wishes.obs_keys is not None and not keys:
+        raise UserError(f"--obs-keys {wishes.obs_keys} names no key.", ["leave out --obs-keys"])
     file = None if wishes.returns is None else Path(wishes.returns).expanduser()
     choice = choose(
         recording, keys, wishes.action_key, wishes.reward_key, wishes.success_key, needs_returns and file is None

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ def prepare_reward(
     on_plan: Callable[[Plan], None] | None = None,
 ) -> Path:
     """A run directory with its plan; nothing is trained yet."""
-    resolved = resolve(_with_whole_paths(flags), preset, config)
+    resolved = _with_whole_paths(resolve(flags, preset, config))
     data = find_data(resolved)
     check_returns(data, resolved)
     plan = plan_recorded(resolved, data.facts, probe_machine())
@@ -80,13 +80,13 @@ def prepare_reward(
     return run.path
 
 
-def _with_whole_paths(flags: dict[str, Any]) -> dict[str, Any]:
+def _with_whole_paths(resolved: Resolved) -> Resolved:
     """A run is resumed from anywhere: paths that exist are kept whole; ids of datasets stay as they are."""
-    found = {name: value for name, value in flags.items() if value is not None}
-    for name in ("data", "returns"):
-        if name in found and Path(found[name]).expanduser().exists():
-            found[name] = str(Path(found[name]).expanduser().resolve())
-    return found
+    recorded = resolved.config.recorded
+    stated = {name: getattr(recorded, name) for name in ("data", "returns")}
+    paths = {name: Path(value).expanduser() for name, value in stated.items() if value is not None}
+    whole: dict[str, Any] = {name: str(path.resolve()) for name, path in paths.items() if path.exists()}
+    return replace(resolved, config=replace(resolved.config, recorded=replace(recorded, **whole)))
 
 
 def _hidden(plan: Plan) -> tuple[int, ...]:

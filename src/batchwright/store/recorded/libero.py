@@ -88,7 +88,7 @@ class LiberoRecording(Recording):
             if shape != wanted:
                 raise UserError(
                     f"{where}: {key} has shape {shape}, in {self._first} it has {wanted}.",
-                    ["move the file elsewhere", f"--obs-keys without {key}"],
+                    ["move the file elsewhere"],
                 )
 
     def obs(self, entry: Entry, key: str) -> np.ndarray:
