@@ -115,6 +115,13 @@ def test_a_run_is_proved_by_a_second_one(trained: Path) -> None:
     assert answer.out.startswith("identical: 15 iterations")
 
 
+def test_a_run_that_diverges_ends_with_code_3_and_a_lower_rate(point_masses: Path, tmp_path: Path) -> None:
+    wishes = "--hidden 64,64 --learning-rate 10 --weight-decay 1 --total-updates 400 --updates-per-iteration 400"
+    answer = run_line(f"rrd {point_masses} {wishes} --run-dir {tmp_path / 'run'} --quiet")
+    assert answer.code == 3
+    assert "--learning-rate 1" in answer.err
+
+
 def test_a_recording_that_changed_is_not_resumed(tmp_path: Path) -> None:
     file = write_libero(tmp_path / "a.hdf5", some_episodes(8))
     batchwright.learn_reward(file, run_dir=tmp_path / "run", total_updates=20, **SMALL)

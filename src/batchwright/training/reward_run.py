@@ -221,7 +221,9 @@ def _iterate(one: _Run, state: RewardState) -> tuple[RewardState, dict[str, Any]
     state = state._replace(iteration=np.int64(iteration + 1))
     bad = [name for name, value in values.items() if not np.isfinite(value)]
     if bad:
-        raise DivergedError(f"{', '.join(bad)} of iteration {iteration} not finite", iteration)
+        error = DivergedError(f"{', '.join(bad)} of iteration {iteration} not finite", iteration)
+        error.fixes = (f"--learning-rate {plan['learning_rate'] / 10:g}",)
+        raise error
     done = time.perf_counter()
     flat = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(state.params)])
     return state, {
