@@ -179,6 +179,7 @@ BW.Chart = class {
     for (const s of series) for (let i = 0; i < s.x.length; i++) {
       if (s.x[i] < x0 || s.x[i] > x1) continue;
       take(s.y[i]);
+      if (s.raw) take(s.raw[i]);
       if (s.low && s.y[i] !== null) { take(s.low[i]); take(s.high[i]); }
     }
     if (this.figure.stack) [low, high] = [0, 1];
