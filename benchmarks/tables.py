@@ -34,6 +34,11 @@ def times(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f} x"
 
 
+def figure(value: float) -> str:
+    """A return with two digits after the point where it is small."""
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
 def measured_on(report: dict[str, Any]) -> str:
     """Date and machine of a record, with the load it was measured under."""
     machine = report.get("machine", {})
@@ -52,8 +57,9 @@ def learning(rows: list[dict[str, Any]]) -> str:
             f"`{row['preset']}`",
             row["env"],
             f"{row['env_steps']:,}",
-            f"{row['median']:,.1f}",
-            f"{row['low']:,.1f} to {row['high']:,.1f}",
+            figure(row["median"]),
+            f"{figure(row['low'])} to {figure(row['high'])}",
+            f"{row['success']:.0%} (lowest {row['success_low']:.0%})" if "success" in row else "",
             str(row["seeds"]),
             f"{row['aim']:g} ({row['aim_from']})",
             "yes" if row["reached"] else "no",
@@ -61,7 +67,8 @@ def learning(rows: list[dict[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    columns = ["preset", "environment", "steps", "median return", "spread", "seeds", "aim", "reached", "seconds"]
+    columns = ["preset", "environment", "steps", "median return", "spread", "success", "seeds", "aim", "reached"]
+    columns.append("seconds")
     words = (
         "Return of the last policy, exploration off, over 50 episodes that training never saw: the median over seeds, "
         "and the lowest and highest seed. Seconds are the median of one run's training."
