@@ -182,7 +182,10 @@ class Learning:
     )
     entropy_start: float | None = wish("entropy bonus at the start", low=0.0, high=100.0, regimes=(ON_POLICY,))
     entropy_end: float | None = wish(
-        "entropy bonus at the end of its anneal", low=0.0, high=100.0, regimes=(ON_POLICY,)
+        "entropy bonus at the end of its anneal; below 0 it sharpens the policy",
+        low=-1.0,
+        high=100.0,
+        regimes=(ON_POLICY,),
     )
     entropy_anneal: float | None = wish(
         "share of the run, at its end, over which the bonus moves from start to end",

@@ -61,6 +61,7 @@ class OwnEnv(gymnasium.Env[Any, Any]):
         self.action_activity = card.action_activity
         self._names = card.reward_names
         self._programs = _programs(task)
+        self.metadata = {**self.metadata, "render_fps": self._programs.task.frames_per_second}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)

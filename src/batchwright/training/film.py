@@ -11,7 +11,7 @@ from batchwright.core.errors import UserError
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.training.load import TrainedPolicy
 
-MILLISECONDS_PER_FRAME = 33
+USUAL_FRAMES_PER_SECOND = 30
 MOST_FRAMES = 1000
 
 
@@ -21,28 +21,31 @@ def film(policy: TrainedPolicy, path: str | Path, seed: int) -> Path:
         from PIL import Image
     except ImportError:
         raise UserError("videos need Pillow.", ['pip install "batchwright[video]"']) from None
-    frames = [Image.fromarray(frame) for frame in _frames(policy, seed)]
+    drawn, frames_per_second = _frames(policy, seed)
+    frames = [Image.fromarray(frame) for frame in drawn]
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    frames[0].save(target, save_all=True, append_images=frames[1:], duration=MILLISECONDS_PER_FRAME, loop=0)
+    frames[0].save(target, save_all=True, append_images=frames[1:], duration=1000 // frames_per_second, loop=0)
     return target
 
 
-def _frames(policy: TrainedPolicy, seed: int) -> list[np.ndarray]:
+def _frames(policy: TrainedPolicy, seed: int) -> tuple[list[np.ndarray], int]:
+    """The pictures of an episode, and how many of them the environment shows in a second."""
     try:
         env, limit_steps = EnvSource(policy.env, None, {"render_mode": "rgb_array"}).make()
     except UserError as error:
         raise UserError(f"{policy.env} cannot be filmed: {error.message}", ["leave out --video"]) from None
     try:
-        obs, _ = env.reset(seed=seed)
+        obs, info = env.reset(seed=seed)
         frames: list[Any] = [env.render()]
         ended, most = False, min(MOST_FRAMES, 1 + (limit_steps or MOST_FRAMES))
         while not ended and len(frames) < most:
-            obs, _, terminated, truncated, _ = env.step(policy(obs))
+            action = policy(obs, mask=info.get("action_mask"))
+            obs, _, terminated, truncated, info = env.step(action)
             frames.append(env.render())
             ended = terminated or truncated
     finally:
         env.close()
     if not isinstance(frames[0], np.ndarray):
         raise UserError(f"{policy.env} draws no pictures.", ["leave out --video"])
-    return frames
+    return frames, int(env.metadata.get("render_fps") or USUAL_FRAMES_PER_SECOND)

@@ -53,6 +53,9 @@ class JaxTask(ABC):
 class OwnTask(JaxTask):
     """A task of ours, with the spaces and the time limit of its card."""
 
+    frames_per_second = 30
+    """At which pictures of the steps of an episode are shown."""
+
     def __init__(self, card: TaskCard) -> None:
         self.observation = card.observation
         self.action = card.action

@@ -75,6 +75,8 @@ class ColonyState(NamedTuple):
 class Colony(OwnTask):
     """Four disjoint rewards: migration, growth, upkeep, success (`_rewards`)."""
 
+    frames_per_second = 8
+
     def init(self, key: Any) -> ColonyState:
         bumps, start, scatter = jax.random.split(key, 3)
         middle = jnp.stack((jnp.float32(0.1), jax.random.uniform(start, (), jnp.float32, 0.2, 0.8)))

@@ -60,6 +60,8 @@ class PlatformState(NamedTuple):
 class Platform(OwnTask):
     """Reward: the share of the way that the action covered; the return is where the player got to, 1 at the end."""
 
+    frames_per_second = 2
+
     def init(self, key: Any) -> PlatformState:
         return PlatformState(
             jnp.asarray((0.0, GROUND), jnp.float32),
