@@ -110,11 +110,12 @@ def make_record(session: ReplaySession, state: ReplayState, told: Told, iteratio
         before = int(state.counters.env_steps) - plan["steps_per_iteration"]
         record["epsilon"] = 1.0 if before < plan["warmup_steps"] else session.epsilon(before)
     steps = told.gathered.env_steps
+    if told.updates:
+        record["updates_per_step"] = told.updates / steps
     busy = told.collect_seconds + told.draw_seconds + told.update_seconds
     return record | {
         "updates": told.updates,
         "updates_total": int(state.learner.updates),
-        "updates_per_step": told.updates / steps,
         "replay_transitions": session.buffer.transitions,
         "learning_rate": float(session.hyper((int(state.counters.iteration) - 1) / plan["iterations"]).learning_rate),
         "parameters_digest": digest(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.learner)])),

@@ -1,0 +1,133 @@
+"""SAC on delayed rewards with and without return decomposition, beside SAC on the dense reward.
+
+python benchmarks/rrd.py [--envs InvertedPendulum-v5 ...] [--variants dense rrd ...] [--seeds 3] [--steps 20000]
+python benchmarks/rrd.py --numbers            the effect of each of S1's numbers, on one task
+Every finished run is kept in the JSON file at once; runs that are there already are not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results" / "rrd.json"
+DELAYED = ["--episodic-reward"]
+VARIANTS = {
+    "dense": [],
+    "delayed": DELAYED,
+    "rrd": [*DELAYED, "--redistribute", "rrd"],
+    "rrd-unbiased": [*DELAYED, "--redistribute", "rrd-unbiased"],
+    "ircr": [*DELAYED, "--redistribute", "ircr"],
+    "full": [*DELAYED, "--redistribute", "full"],
+}
+FIVE = ("dense", "delayed", "rrd", "rrd-unbiased", "ircr")
+RRD = VARIANTS["rrd"]
+# One number moved at a time from 100 updates, 256 transitions, 256 timesteps in subsequences of 64.
+NUMBERS = {
+    "rrd updates 25": [*RRD, "--updates-per-iteration", "25", "--rollout-steps", "100"],
+    "rrd transitions 64": [*RRD, "--transitions-per-update", "64"],
+    "rrd timesteps 64": [*RRD, "--rrd-timesteps-per-update", "64"],
+    "rrd timesteps 1024": [*RRD, "--rrd-timesteps-per-update", "1024"],
+    "rrd subsequence 8": [*RRD, "--subsequence-timesteps", "8"],
+    "rrd subsequence 256": [*RRD, "--subsequence-timesteps", "256"],
+}
+SETTINGS = [
+    "--algo",
+    "sac",
+    "--preset",
+    "none",
+    "--engine",
+    "envpool",
+    "--num-envs",
+    "1",
+    "--rollout-steps",
+    "100",
+    "--warmup-steps",
+    "1000",
+    "--hidden",
+    "64,64",
+    "--learning-rate",
+    "1e-3",
+    "--eval-every",
+    "0",
+    "--eval-episodes",
+    "10",
+]
+CURVE_POINTS = 20
+
+
+def one(env: str, words: list[str], seed: int, steps: int) -> dict[str, Any]:
+    """One run: its last evaluation, and the mean training return over each twentieth of it."""
+    settings = SETTINGS
+    if any(word in ("rrd", "rrd-unbiased", "full") for word in words):
+        settings = [*SETTINGS, "--reward-learning-rate", "1e-3"]
+    if "--rollout-steps" in words:
+        at = settings.index("--rollout-steps")
+        settings = settings[:at] + settings[at + 2 :]
+    with tempfile.TemporaryDirectory() as folder:
+        run = str(Path(folder) / "run")
+        line = ["train", env, *settings, *words, "--total-steps", str(steps), "--seed", str(seed), "--run-dir", run]
+        done = subprocess.run(
+            [sys.executable, "-m", "batchwright.cli", *line, "--json"], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise SystemExit(f"{' '.join(line)}\n{done.stderr}")
+        result = json.loads(done.stdout.strip().splitlines()[-1])
+        records = [json.loads(text) for text in (Path(run) / "metrics.jsonl").read_text().splitlines()]
+    return {
+        "mean": result["evaluation"]["mean"],
+        "seconds": round(result["seconds"], 1),
+        "curve": curve(records, steps),
+        "reward_model_loss": next(
+            (r["reward_model_loss"] for r in reversed(records) if "reward_model_loss" in r), None
+        ),
+    }
+
+
+def curve(records: list[dict[str, Any]], steps: int) -> list[float | None]:
+    """Mean training return of the episodes that ended in each part of the run; None where none did."""
+    parts: list[list[float]] = [[] for _ in range(CURVE_POINTS)]
+    for record in records:
+        if record.get("episode_return") is not None:
+            at = min(CURVE_POINTS - 1, record["env_steps"] * CURVE_POINTS // (steps + 1))
+            parts[at] += [record["episode_return"]] * record["episodes"]
+    return [round(statistics.fmean(part), 2) if part else None for part in parts]
+
+
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--envs", nargs="+", default=["InvertedPendulum-v5", "Hopper-v5", "HalfCheetah-v5"])
+    parser.add_argument("--variants", nargs="+", default=list(FIVE), choices=list(VARIANTS))
+    parser.add_argument("--numbers", action="store_true")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--json", type=Path, default=RESULTS)
+    stated = parser.parse_args()
+    chosen = NUMBERS | {"rrd": RRD} if stated.numbers else {name: VARIANTS[name] for name in stated.variants}
+    for seed in range(stated.seeds):
+        for env in stated.envs:
+            for name, words in chosen.items():
+                key = f"{env}|{stated.steps}|{name}|{seed}"
+                if key in read(stated.json):
+                    continue
+                found = one(env, words, seed, stated.steps)
+                stated.json.parent.mkdir(parents=True, exist_ok=True)
+                stated.json.write_text(json.dumps(read(stated.json) | {key: found}, indent=1) + "\n")
+                print(
+                    f"{env:<22} {name:<20} seed {seed}  return {found['mean']:>9.1f}  {found['seconds']:.0f} s",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""No number of replay training is read and ignored: each changes what is learned, or what is compiled."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from batchwright.config.schema import REPLAY, Learning, Replay
+from batchwright.store.episode_table import EpisodeTable
+from batchwright.training.checkpoint import digest
+from batchwright.training.replay import iterate
+from batchwright.training.replay_build import ReplaySession, build_replay_session
+from run_batchwright import plan
+
+BASE: dict[str, Any] = {
+    "engine": "jax",
+    "preset": "none",
+    "num_envs": 2,
+    "rollout_steps": 12,
+    "updates_per_iteration": 4,
+    "transitions_per_update": 8,
+    "replay_transitions": 500,
+    "warmup_steps": 24,
+    "hidden": (4,),
+    "total_steps": 24 * 5,
+    "learning_rate": 0.01,
+    "episodic_reward": True,
+    "redistribute": "rrd",
+    "rrd_timesteps_per_update": 8,
+    "subsequence_timesteps": 4,
+}
+ENVS = {"sac": "IdentityContinuous-v0", "dqn": "CartPole-v1"}
+# Field -> (algorithm, other value): numbers that an iteration is given, in one compiled program.
+GIVEN: dict[str, tuple[str, Any]] = {
+    "learning_rate": ("sac", 0.02),
+    "learning_rate_schedule": ("sac", "linear"),
+    "warmup_updates": ("sac", 10),
+    "gamma": ("sac", 0.5),
+    "normalize_obs": ("sac", True),
+    "polyak": ("sac", 0.5),
+    "updates_per_target": ("sac", 3),
+    "temperature_start": ("sac", 0.1),
+    "target_entropy": ("sac", 2.0),
+    "reward_learning_rate": ("sac", 0.1),
+    "warmup_steps": ("sac", 48),
+    "epsilon_start": ("dqn", 0.1),
+    "epsilon_end": ("dqn", 0.9),
+    "epsilon_share": ("dqn", 0.3),
+}
+# Field -> (other value, how the session shows it): what is compiled in or allocated.
+BUILT: dict[str, tuple[Any, Any]] = {
+    "max_grad_norm": (0.1, lambda s: s.shape),
+    "adam_beta2": (0.9, lambda s: s.shape),
+    "adam_eps": (1e-3, lambda s: s.shape),
+    "learn_temperature": (False, lambda s: s.shape),
+    "redistribute": ("rrd-unbiased", lambda s: s.shape),
+    "hidden": ((5,), lambda s: s.policy.init(jax.random.key(0)).shape),
+    "activation": ("tanh", lambda s: s.policy.outputs(s.policy.init(jax.random.key(0)), np.ones((1, 1))).raw.tolist()),
+    "replay_transitions": (700, lambda s: s.buffer.rows),
+    "store_next_obs": (True, lambda s: s.buffer.frames.next_obs is None),
+    "replay_on": ("host", lambda s: s.buffer.on_device),
+    "episodic_reward": (False, lambda s: s.plan["episodic_reward"]),
+    "updates_per_iteration": (3, lambda s: drawn(s).policy.row.shape),
+    "transitions_per_update": (9, lambda s: drawn(s).policy.row.shape),
+    "rrd_timesteps_per_update": (12, lambda s: drawn(s).reward.row.shape),
+    "subsequence_timesteps": (2, lambda s: drawn(s).reward.row.shape),
+}
+SESSIONS: dict[str, ReplaySession] = {}
+
+
+def drawn(session: ReplaySession) -> Any:
+    if session.buffer.table.written == 0:
+        state = session.fresh_state()
+        for _ in range(2):
+            noise = session.noise(0, 0)
+            position, rollout, episodes = session.collect(
+                state.learner.flat, state.obs_stats(False), state.position, noise
+            )
+            state = state._replace(position=position)
+            session.buffer.add(rollout, rollout.reward.sum(-1), episodes, position.lengths)
+    return session.draw(0)
+
+
+def parameters(algo: str, **changes: Any) -> str:
+    late = {"epsilon_share": 0.9} if algo == "dqn" else {}  # beyond the warm-up, where every action is random
+    made = plan(env=ENVS[algo], algo=algo, **(BASE | late | changes))
+    session = SESSIONS.setdefault(algo, build_replay_session(made, ENVS[algo]))
+    session.plan = made
+    session.buffer.table = EpisodeTable(session.buffer.steps)
+    state = session.fresh_state()
+    for _ in range(5):
+        state, _ = iterate(session, state)
+    return digest(state.learner.flat)
+
+
+def test_the_lists_are_whole() -> None:
+    named = {f.name for section in (Replay, Learning) for f in fields(section) if REPLAY in f.metadata["regimes"]}
+    assert named == GIVEN.keys() | BUILT.keys()
+
+
+@pytest.fixture(scope="module")
+def before() -> dict[str, str]:
+    return {algo: parameters(algo) for algo in ("sac", "dqn")}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_the_number_changes_what_is_learned(name: str, before: dict[str, str]) -> None:
+    algo, value = GIVEN[name]
+    assert parameters(algo, **{name: value}) != before[algo]
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_the_number_changes_what_is_built(name: str) -> None:
+    value, shown = BUILT[name]
+    one, other = (
+        build_replay_session(plan(env=ENVS["sac"], algo="sac", **(BASE | change)), ENVS["sac"])
+        for change in ({}, {name: value})
+    )
+    assert shown(one) != shown(other)
