@@ -59,6 +59,13 @@ class NanReward(Walk):
         return float("nan") if self.total >= 20 else super().reward()
 
 
+class HugeRewards(Walk):
+    """For 50 steps rewards are finite and their sum is not: returns overflow, and parameters with them."""
+
+    def reward(self) -> float:
+        return 3e38 if 20 < self.total < 70 else super().reward()
+
+
 class InfiniteObservation(Walk):
     """The second number of one observation is infinite."""
 

@@ -357,7 +357,9 @@ class Running:
     )
     checkpoint_every: int | None = count("iterations between checkpoints", "iterations", (*BOTH_RL, RECORDED))
     doctor: str | None = wish(
-        "what the doctor does while training: nothing, or say what is wrong", choices=("off", "say"), regimes=BOTH_RL
+        "what the doctor does while training: nothing, say what is wrong, or act on it",
+        choices=("off", "say", "act"),
+        regimes=BOTH_RL,
     )
 
 

@@ -8,11 +8,14 @@ from typing import Any
 
 from batchwright.doctor.case import MOST_RECORDS, Case, Facts
 from batchwright.doctor.finding import Finding
+from batchwright.doctor.remedy import wanted
 from batchwright.doctor.triage import examine, unexplained, worsened
 
 LOOKS_PER_RUN = 20
 FIRST_LOOK = 5
 """Iterations before which nothing can be told."""
+LEAST_TO_ACT = 8
+"""Records that a remedy is decided from, at least."""
 LARGEST_TIME_SHARE = 0.005
 """A look that would take the doctor's time above this share of the run's is left out."""
 
@@ -62,6 +65,15 @@ class LiveDoctor:
         found = self._new(examine(self._case()))
         self.spent_seconds += self._clock() - began
         return found
+
+    def remedy(self, facts: Facts, since: int) -> tuple[str, Finding] | None:
+        """What is to be changed, by the records after the last change; nothing before there are enough of them."""
+        fresh = [record for record in self._records if record["iteration"] >= since]
+        if len(fresh) < LEAST_TO_ACT:
+            return None
+        case = Case(fresh, facts, self._events)
+        case.length = self._count
+        return wanted(case)
 
     def last_look(self) -> list[Finding]:
         """What is new at the end of a run, or when it broke off."""

@@ -24,6 +24,7 @@ from batchwright.planning.episodes import episode_cut
 from batchwright.planning.quantity import Plan
 from batchwright.store.minibatches import shuffled_orders
 from batchwright.training.episode_update import make_episode_update
+from batchwright.training.remedies import first_remedies, refuse_unable_to_act
 from batchwright.training.replay_build import refuse_untrainable_replay
 from batchwright.training.reward_parts import fresh_components, make_looks, stated_weights
 from batchwright.training.running import Measure, make_measure
@@ -50,6 +51,8 @@ class Session(EngineSession):
     metric_names: list[str]
     looks: Any = None
     """Compiled looks at the components of rewards, where there are any."""
+    value_only: Any = None
+    """Which parameters move the values alone, where the critic has a learning rate of its own."""
     compiling: threading.Thread | None = None
     """Compiles the update while the first rollout is compiled and collected."""
 
@@ -95,12 +98,21 @@ class Session(EngineSession):
         """Metrics by name: one transfer instead of thirty."""
         return dict(zip(self.metric_names, np.asarray(metrics).tolist(), strict=True))
 
+    def resize(self, plan: Plan) -> None:
+        """Goes on with rollouts of another length: what is compiled for their shape is compiled again."""
+        self.plan = plan
+        self.collect = self._make_collect()
+        shape = update_shape(plan, plan["minibatches"])
+        names: list[str] = []
+        made = make_update(self.policy, shape, self.columns * plan["rollout_steps"], self.value_only)
+        self.update, self.metric_names = jax.jit(_with_vector(made, names)), names
+
     def fresh_state(self) -> TrainState:
         """The state before the first iteration."""
         flat = self.policy.init(jax.random.key(self.streams.number("parameters", 0)))
         shape = update_shape(self.plan, self.plan["minibatches"] or 1)
         width, size = self.policy.inputs.vector_size, len(shape.components)
-        return TrainState(
+        state = TrainState(
             learner=start_learner(flat, shape, stated_weights(self.plan) if size else None),
             obs=Moments.of(Running.empty(width)),
             rewards=Moments.of(Running.empty(1)),
@@ -111,12 +123,15 @@ class Session(EngineSession):
             position=self.start_engine(0),
             components=fresh_components(self.columns, size) if size else None,
         )
+        acts = self.plan.get("doctor") == "act"
+        return state._replace(remedies=first_remedies(self.plan, state)) if acts else state
 
 
 def refuse_untrainable(plan: Plan) -> None:
     """What can be planned and not trained; asked before a run directory is made."""
     if plan.regime == REPLAY:
         refuse_untrainable_replay(plan)
+    refuse_unable_to_act(plan)
     if plan.get("num_agents", 1) > 1 or plan.get("seq_length", 1) > 1:
         raise UserError(
             "several agents and recurrent sequences are planned for other trainers only.", ["--for rl_games"]
@@ -156,7 +171,8 @@ def build_session(
     kind = Session if episodes is None else _episode_session()
     measure = make_measure(plan, policy)
     looks = make_looks(plan) if shape.components else None
-    return kind(plan, env, Streams(plan["seed"]), engine, policy, Schedules(plan), update, measure, names, looks)
+    streams, schedules = Streams(plan["seed"]), Schedules(plan)
+    return kind(plan, env, streams, engine, policy, schedules, update, measure, names, looks, value_only)
 
 
 def _episode_session() -> type[Session]:

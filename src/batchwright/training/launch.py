@@ -30,12 +30,13 @@ from batchwright.doctor.text import one_line
 from batchwright.nets.policy import NetworkMaker
 from batchwright.planning.quantity import Plan, plan_from_dict
 from batchwright.training import checkpoint
-from batchwright.training.build import OWN_NETWORK, build_session
+from batchwright.training.build import OWN_NETWORK, Session, build_session
 from batchwright.training.evaluate import success_rate
 from batchwright.training.guard import dump
 from batchwright.training.loop import DivergedError, Regime, finished
 from batchwright.training.loop import run as run_iterations
 from batchwright.training.on_policy import ON_POLICY_REGIME
+from batchwright.training.remedies import resized_plan
 from batchwright.training.replay import REPLAY_REGIME
 from batchwright.training.replay_build import build_replay_session
 from batchwright.training.session import EngineSession
@@ -180,6 +181,11 @@ class _Watch:
             self.events.record("advice", iteration, text, **{n: v for n, v in told.items() if n != "message"})
             self.progress.note(f"doctor: {text}")
 
+    def remedy(self, plan: Plan, since: int) -> tuple[str, Finding] | None:
+        """The remedy that the record after the last change asks for; the doctor is there where it may act."""
+        assert self.doctor is not None
+        return self.doctor.remedy(facts_of(plan), since)
+
     def last_advice(self, iteration: int) -> list[Finding]:
         """The doctor's last look, when a run has ended however it ended; all that is wrong then."""
         if self.doctor is None:
@@ -296,6 +302,10 @@ def _resume_or_start(watch: _Watch, session: EngineSession) -> tuple[TrainState,
         told = ", ".join(f"{name} {was} -> {now}" for name, (was, now) in changed.items())
         watch.warn("versions", 0, f"the checkpoint was made with other versions ({told}): expect other last digits")
     state = jax.tree.map(lambda new, old: jnp.asarray(new) if isinstance(old, jax.Array) else new, state, template)
+    remedies = getattr(state, "remedies", None)
+    if remedies is not None and int(remedies.rollout_steps) != session.plan["rollout_steps"]:
+        assert isinstance(session, Session)  # only its states have remedies
+        session.resize(resized_plan(session.plan, int(remedies.rollout_steps)))
     session.load_beside(watch.run.checkpoints / checkpoint.SHARED, folder, manifest["shared"], state)
     iteration = int(state.counters.iteration)
     dropped = watch.metrics.cut_after(iteration - 1)

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from batchwright.data.rollout import Episodes, Gathered, Rollout
+from batchwright.doctor.finding import Finding
 from batchwright.planning.quantity import Plan
 from batchwright.training.guard import MOST_BAD_ITERATIONS
+from batchwright.training.remedies import good_of, is_due, rescue, treat
 
 
 class Watch(Protocol):
@@ -21,6 +23,7 @@ class Watch(Protocol):
     def checkpoint(self, state: Any, actions: list[np.ndarray], scheduled: bool) -> None: ...
     def evaluate(self, state: Any) -> dict[str, Any]: ...
     def interrupted(self) -> bool: ...
+    def remedy(self, plan: Plan, since: int) -> tuple[str, Finding] | None: ...
     def warn(self, kind: str, iteration: int, message: str) -> None: ...
 
 
@@ -75,8 +78,12 @@ def run(regime: Regime, session: Any, state: Any, watch: Watch, actions: list[np
             record |= watch.evaluate(state)
         watch.record(record)
         stop = watch.interrupted()
-        if last or iteration % plan["checkpoint_every"] == 0:
+        at_checkpoint = last or iteration % plan["checkpoint_every"] == 0
+        if at_checkpoint:
             state = _restart_unless_saved(regime, session, state, actions, last)
+        if getattr(state, "remedies", None) is not None and not last:
+            state = _treat(session, state, watch, at_checkpoint)
+        if at_checkpoint:
             watch.checkpoint(state, [], scheduled=True)
         elif stop:
             watch.checkpoint(state, actions, scheduled=False)
@@ -93,6 +100,8 @@ def finished(plan: Plan, state: Any) -> bool:
 
 def done_share(plan: Plan, state: Any) -> float:
     """How much of the run is behind us: of its iterations, or of its steps where only whole episodes spend them."""
+    if getattr(state, "remedies", None) is not None:  # rollouts may have changed: steps are what was promised
+        return float(int(state.counters.env_steps) / plan["actual_steps"])
     if plan["iterations"] is None:
         return float(int(state.counters.env_steps) / plan["total_steps"])
     return float(int(state.counters.iteration) / plan["iterations"])
@@ -143,9 +152,29 @@ def _guard(regime: Regime, state: Any, before: Any, told: Any, what: str | None,
     if what is None:
         return state
     watch.bad(int(state.counters.iteration), what, told.rollout, before.learner.flat)
-    if bad >= MOST_BAD_ITERATIONS:
+    state = regime.undo(state, before)
+    if bad < MOST_BAD_ITERATIONS:
+        return state
+    rescued = rescue(state, what) if getattr(state, "remedies", None) is not None else None
+    if rescued is None:
         raise DivergedError(what, int(state.counters.iteration))
-    return regime.undo(state, before)
+    watch.warn("remedy", int(state.counters.iteration), rescued[1])
+    return rescued[0]
+
+
+def _treat(session: Any, state: Any, watch: Watch, at_checkpoint: bool) -> Any:
+    """Lets the doctor act where a decision is due; what goes well then is what a rescue goes back to."""
+    iteration = int(state.counters.iteration)
+    if not is_due(session.plan, iteration, at_checkpoint, session.resumes_from_state):
+        return state
+    if int(state.counters.bad_iterations) == 0:
+        state = state._replace(remedies=state.remedies._replace(good=good_of(state)))
+    wanted = watch.remedy(session.plan, int(state.remedies.changed))
+    treated = treat(session, state, wanted[0]) if wanted is not None else None
+    if wanted is None or treated is None:
+        return state
+    watch.warn("remedy", iteration, f"{treated[1]}: {wanted[1].name}, {wanted[1].message}")
+    return treated[0]
 
 
 def _restart_unless_saved(regime: Regime, session: Any, state: Any, actions: list[np.ndarray], last: bool) -> Any:

@@ -74,7 +74,11 @@ def hyper_of(session: Session, state: TrainState) -> Hyper:
     done = done_share(plan, state)
     shift, spread = (float(targets.mean[0]), float(targets.std[0])) if plan["popart"] else (0.0, 1.0)
     episodes = int(state.counters.episodes)
-    return session.schedules.hyper(done, scale, float(targets.std[0]), shift, spread, episodes)
+    hyper = session.schedules.hyper(done, scale, float(targets.std[0]), shift, spread, episodes)
+    if state.remedies is None or float(state.remedies.entropy_pace) == 1.0:
+        return hyper
+    slowed = session.schedules.entropy(done * float(state.remedies.entropy_pace), episodes)
+    return hyper._replace(entropy=np.float32(slowed))
 
 
 def undo(state: TrainState, before: TrainState) -> TrainState:

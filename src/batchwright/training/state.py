@@ -91,6 +91,8 @@ class TrainState(NamedTuple):
     position: Any
     components: Any = None
     """`ComponentState` where the reward has components."""
+    remedies: Any = None
+    """`Remedies` where the doctor may act."""
 
     def solved(self, stop_return: float | None) -> bool:
         """Whether the mean return of the last episodes has reached what the user called enough."""
