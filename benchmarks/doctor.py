@@ -84,13 +84,16 @@ def _frozen_head(inputs: Any, raw_size: int, values: int) -> Any:
 
 
 def train_all(root: Path, seeds: list[int], words: list[str], backwards: bool) -> None:
-    """Healthy runs and sick ones, a seed at a time, so that an early stop leaves whole seeds."""
+    """One sick run of each fault and healthy ones, a seed at a time; then the faults in further environments."""
     healthy: list[tuple[str, Base, Fault | None]] = [(f"healthy {name}", base, None) for name, base in HEALTHY.items()]
     sick = [(fault.key, BASES[fault.base], fault) for fault in FAULTS]
-    for seed in seeds:
-        for key, base, fault in [*healthy, *sick][:: -1 if backwards else 1]:
-            if _wanted(key, words):
-                train_one(root, key, base, seed, fault)
+    once = list({fault.name: (fault.key, BASES[fault.base], fault) for fault in reversed(FAULTS)}.values())[::-1]
+    further = [case for case in sick if case not in once]
+    for cases in ([*once, *healthy], further):
+        for seed in seeds:
+            for key, base, fault in cases[:: -1 if backwards else 1]:
+                if _wanted(key, words):
+                    train_one(root, key, base, seed, fault)
 
 
 def _wanted(key: str, words: list[str]) -> bool:
