@@ -17,8 +17,9 @@ BUDGETS = {
     "own_network.py": ["4000"],
     "own_loop.py": ["60"],
     "reward_from_recording.py": ["600"],
+    "reward_components.py": ["4000"],
 }
-"""Words for the examples that are programs; `own_environment.py` is trained by the command instead."""
+"""Words for the examples that are programs; environments are trained by the command instead."""
 LONGEST_EXAMPLE_LINES = 60
 
 
@@ -35,7 +36,8 @@ def copy_of_examples(folder: Path) -> Path:
 
 
 def test_every_example_is_run_by_a_test() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*BUDGETS, "own_environment.py"}
+    trained = {"own_environment.py", "hybrid_actions.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*BUDGETS, *trained}
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
@@ -75,9 +77,16 @@ def test_a_loop_of_your_own_learns_from_the_buffer(tmp_path: Path) -> None:
     assert float(last.split()[-1]) > 35
 
 
-def test_an_environment_in_a_file_is_trained_by_its_name(tmp_path: Path) -> None:
+def test_components_are_trained_beside_the_plain_sum(tmp_path: Path) -> None:
+    name = "reward_components.py"
+    printed = run([sys.executable, str(copy_of_examples(tmp_path) / name), *BUDGETS[name]], tmp_path)
+    assert re.search(r"plain sum: success rate .*\nbalanced components: success rate .*large .*small", printed)
+
+
+@pytest.mark.parametrize("name", ["own_environment", "hybrid_actions"])
+def test_an_environment_in_a_file_is_trained_by_its_name(name: str, tmp_path: Path) -> None:
     copy_of_examples(tmp_path)
-    words = ["train", "examples/own_environment.py:make_env", "--total-steps", "2048", "--run-dir", "runs/own"]
+    words = ["train", f"examples/{name}.py:make_env", "--total-steps", "2048", "--run-dir", "runs/own"]
     printed = run([sys.executable, "-m", "batchwright.cli", *words], tmp_path)
-    assert "evaluation: mean return -" in printed
+    assert "evaluation: mean return " in printed
     assert (tmp_path / "runs" / "own" / "metrics.jsonl").is_file()

@@ -166,7 +166,8 @@ def plan_to_train(
         stated = [name for name in ("num_envs", "rollout_steps") if resolved.origin(name) is not None]
         # With replay more environments would be another update ratio, or updates that wait longer.
         free = not (family or stated or by_episodes or replays)
-        choice = choose_engine(env, first["num_envs"], free, say or (lambda text: None), family)
+        keys = () if facts.reward_names or first.get("components") in (None, "none") else first["components"].split(",")
+        choice = choose_engine(env, first["num_envs"], free, say or (lambda text: None), family, keys)
         resolved, measured = with_choice(resolved, choice, flags, preset, config)
     made = make_plan(resolved, machine, facts, measured=measured)
     if own_network:

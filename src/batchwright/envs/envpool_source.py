@@ -75,6 +75,12 @@ def spaces_of(spec: Any, name: str) -> tuple[Spec, Spec]:
     )
 
 
+def info_keys(name: str) -> list[str]:
+    """Entries of info that EnvPool gives for an environment."""
+    prefix = "info:"
+    return [key.removeprefix(prefix) for key in pool_spec(name, {}).state_array_spec if key.startswith(prefix)]
+
+
 def time_limit_steps(spec: Any) -> int | None:
     """The time limit of the environment, None when it has none."""
     steps = int(getattr(spec.config, "max_episode_steps", 0))

@@ -28,6 +28,7 @@ _NEEDS = {
 
 # Packages that register a namespace only once they are imported.
 _NAMESPACE_PACKAGES = {"ALE": "ale_py"}
+_PREFIX_PACKAGES = {"mo-": "mo_gymnasium"}
 
 
 def _gymnasium() -> ModuleType:
@@ -124,6 +125,10 @@ def registered_spec(name: str) -> Any | None:
         import_user_module(module)
     elif (package := _NAMESPACE_PACKAGES.get(name.split("/", maxsplit=1)[0])) and name not in gymnasium.registry:
         import_namespace(package, name)
+    elif name not in gymnasium.registry:
+        for prefix, owner in _PREFIX_PACKAGES.items():
+            if name.startswith(prefix):
+                import_namespace(owner, name)
     return gymnasium.registry.get(env_id)
 
 

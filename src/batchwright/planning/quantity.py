@@ -140,4 +140,7 @@ def plan_from_dict(record: Mapping[str, Any], task: TaskFacts | None = None) -> 
 
 def _task_from_dict(record: Mapping[str, Any]) -> TaskFacts:
     known = {name: value for name, value in record.items() if name in TaskFacts.__dataclass_fields__}
-    return TaskFacts(**known | ({"obs_shape": tuple(known["obs_shape"])} if "obs_shape" in known else {}))
+    for name in ("obs_shape", "reward_names"):
+        if name in known:
+            known[name] = tuple(known[name])
+    return TaskFacts(**known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +14,7 @@ from batchwright.config.load import Resolved, resolve
 from batchwright.config.schema import ON_POLICY
 from batchwright.core.files import write_atomically
 from batchwright.core.machine import usable_cores
+from batchwright.envs import envpool_source
 from batchwright.envs.engines import available_engines, measure_engines
 
 SECONDS_EACH = 0.25
@@ -39,13 +40,20 @@ class Choice:
 
 
 def choose_engine(
-    env: str, num_envs: int, may_change_envs: bool, say: Callable[[str], None], family: str = ""
+    env: str,
+    num_envs: int,
+    may_change_envs: bool,
+    say: Callable[[str], None],
+    family: str = "",
+    info_keys: Sequence[str] = (),
 ) -> Choice:
     """The fastest engine for an environment; the same answer on the same machine, because it is remembered.
 
-    `family` is how the names of the engines begin that may be chosen.
+    `family` is how the names of the engines begin that may be chosen; `info_keys` are entries of info that the engine
+    has to give.
     """
     engines = [name for name in available_engines(env) if name.startswith(family)]
+    engines = [name for name in engines if not info_keys or gives_info(env, name, info_keys)]
     engines = [name for name in engines if name != WORKERS] or engines
     memory = _Memory(f"{env}|{num_envs}|{may_change_envs}|{usable_cores()}|{_versions()}|{','.join(engines)}")
     known = memory.read()
@@ -66,6 +74,13 @@ def choose_engine(
     memory.write({"engine": choice.engine, "num_envs": choice.num_envs, "reason": choice.reason})
     say(choice.reason)
     return choice
+
+
+def gives_info(env: str, engine: str, keys: Sequence[str]) -> bool:
+    """Whether an engine may give these entries of info: ours in JAX gives none, EnvPool states what it gives."""
+    if engine == "envpool":
+        return set(keys) <= set(envpool_source.info_keys(env))
+    return engine != "jax"
 
 
 Rates = dict[tuple[str, int], float]

@@ -149,10 +149,10 @@ _CARDS = (
     ),
     TaskCard(
         "Deceptive-v0",
-        box(0.0, 1.0, (4,)),
+        box(0.0, 1.0, (6,)),
         Discrete(2),
         8,
-        "a small reward at hand, a larger one four steps away",
+        "a small reward at hand, a larger one six steps away",
         "small",
         "Deceptive",
         0.95,
