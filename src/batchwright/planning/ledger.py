@@ -79,6 +79,8 @@ class Ledger:
         if origin is None:
             return f"{flag_of(name)} (not stated)"
         value = self.stated(name)
+        if isinstance(value, tuple):
+            value = (" " if isinstance(value[0], str) else ",").join(map(str, value))
         if origin.kind != "flag":
             return f"{name} {value} ({origin})"
         if isinstance(value, bool):

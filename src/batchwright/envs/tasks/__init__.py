@@ -152,7 +152,7 @@ _CARDS = (
         box(0.0, 1.0, (6,)),
         Discrete(2),
         8,
-        "a small reward at hand, a larger one six steps away",
+        "a reward of 0.8 at hand, one of 1 six steps away",
         "small",
         "Deceptive",
         0.95,

@@ -14,7 +14,7 @@ USES_AMOUNT = (0, 1)
 TARGETS = 4
 LARGE_SCALE, LARGE_NOISE = 1000.0, 0.5
 GOOD_SHARE = 0.75
-DEEPEST, TEMPTATION = 6, 0.2
+DEEPEST, TEMPTATION = 6, 0.8
 
 
 class Shown(NamedTuple):
@@ -79,7 +79,7 @@ class TwoObjectives(OwnTask):
 
 
 class Deceptive(OwnTask):
-    """A corridor of 6 steps: going on to its end pays 1; turning back pays 0.2 at the first step and nothing later.
+    """A corridor of 6 steps: going on to its end pays 1; turning back pays 0.8 at the first step and nothing later.
 
     For a policy that chooses evenly going on is worth 1/32: what is learned first is to turn back.
     """
