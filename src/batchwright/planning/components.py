@@ -137,7 +137,8 @@ def _scales(ledger: Ledger, norm: str) -> None:
         )
     if norm == "none" or not ledger.quantities["normalize_rewards"].value:
         return
-    if ledger.resolved.origin("normalize_rewards") is not None:
+    origin = ledger.resolved.origin("normalize_rewards")
+    if origin is not None and origin.kind != "preset":
         raise UserError(
             f"--normalize-rewards scales the sum, --component-norm {norm} each component: use one of them.",
             ["--component-norm none", "--no-normalize-rewards", "--components none"],
