@@ -12,7 +12,7 @@ MOST_NAMES = 1000
 """Metrics of one run that are kept; more are a fault of the record."""
 LARGEST_ITERATION = 2**53
 AXES = ("env_steps", "iteration", "training_seconds")
-_PARTS_OF_SECONDS = ("collect_seconds", "update_seconds", "wait_seconds", "evaluation_seconds")
+_PARTS_OF_SECONDS = ("collect_seconds", "draw_seconds", "update_seconds", "wait_seconds", "evaluation_seconds")
 _NUMBERS = {int, float, bool, type(None)}
 
 

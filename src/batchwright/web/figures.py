@@ -6,16 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-LEARNING, STABILITY, OPTIMISER, COMPONENTS, REPLAY, SPEED, OTHER = (
+LEARNING, STABILITY, OPTIMISER, COMPONENTS, REPLAY, SCALES, SPEED, OTHER = (
     "Learning",
     "Stability",
     "Optimiser",
     "Reward components",
     "Replay",
+    "Scales",
     "Speed",
     "Other metrics",
 )
-SECTIONS = (LEARNING, COMPONENTS, STABILITY, OPTIMISER, REPLAY, SPEED, OTHER)
+SECTIONS = (LEARNING, COMPONENTS, REPLAY, STABILITY, OPTIMISER, SCALES, SPEED, OTHER)
 
 
 @dataclass(frozen=True)
@@ -67,22 +68,54 @@ KNOWN: tuple[Figure, ...] = (
     _one("episode_length", "Episode length", LEARNING, "transitions"),
     _one("explained_variance", "Explained variance", LEARNING, "share", "of the returns by the values; 1 is perfect"),
     _one("value_mean", "Value", LEARNING, "reward", "mean before the update"),
-    _one("loss", "Loss", LEARNING, "", "policy + weighted value loss - entropy bonus"),
+    _one("loss", "Loss", LEARNING),
     _one("policy_loss", "Policy loss", LEARNING),
     _one("value_loss", "Value loss", LEARNING, log=True),
     _one("clip_fraction", "Clip fraction", STABILITY, "share", "rows whose ratio left the clip range"),
+    _one("action_clip_fraction", "Clipped actions", STABILITY, "share", "numbers of actions outside their bounds"),
     _one("gradient_norm", "Gradient norm", STABILITY, "", "before the clip", log=True),
     _one("gradient_noise_scale", "Gradient noise scale", STABILITY, "transitions", "noise over signal", log=True),
     _one("first_ratio_error", "First ratio error", STABILITY, "", "distance from 1 in the first minibatch"),
     _one("learning_rate", "Learning rate", OPTIMISER),
     _one("entropy_bonus", "Entropy bonus", OPTIMISER),
     _one("clip_range", "Clip range", OPTIMISER),
-    _one("updates", "Updates per iteration", OPTIMISER, "updates", "fewer than planned after a KL stop"),
+    _one("updates", "Updates per iteration", OPTIMISER, "updates"),
+    _one("target_std", "Spread of value targets", SCALES, "reward"),
+    Figure(
+        "Reward of a step",
+        SCALES,
+        (Line("reward_abs_mean", "mean size"), Line("reward_std", "spread")),
+        "reward",
+        "as the environment gives it",
+    ),
+    Figure(
+        "Observations",
+        SCALES,
+        (
+            Line("obs_abs_max", "largest number"),
+            Line("obs_std_max", "largest spread"),
+            Line("obs_std_min", "smallest spread"),
+        ),
+        "",
+        "before normalisation",
+        log=True,
+    ),
     _one("critic_loss", "Critic loss", REPLAY, log=True),
     _one("actor_loss", "Actor loss", REPLAY),
-    _one("q_mean", "Q value", REPLAY, "reward", "mean over the drawn transitions"),
+    Figure(
+        "Q value",
+        REPLAY,
+        (Line("q_mean", "critics"), Line("q_target_mean", "target")),
+        "reward",
+        "means over the drawn transitions",
+    ),
+    _one("epsilon", "Epsilon", REPLAY, "share", "random actions"),
     _one("temperature", "Temperature", REPLAY, "", "weight of the entropy", log=True),
     _one("reward_model_loss", "Reward model loss", REPLAY, log=True),
+    _one("reward_model_variance", "Reward model variance", REPLAY, log=True),
+    _one("reward_model_mean", "Reward model mean", REPLAY, "reward"),
+    _one("reward_model_gradient_norm", "Reward model gradient norm", REPLAY, log=True),
+    _one("replay_transitions", "Replay buffer", REPLAY, "transitions"),
     _one("episodes", "Episodes per iteration", SPEED, "episodes"),
     _one("steps_per_second", "Steps per second", SPEED, "steps/s", "of collecting and updating together"),
     Figure(
@@ -90,12 +123,19 @@ KNOWN: tuple[Figure, ...] = (
         SPEED,
         (
             Line("collect_seconds", "collect"),
+            Line("draw_seconds", "draw"),
             Line("update_seconds", "update"),
             Line("wait_seconds", "wait"),
         ),
         "share",
         "of each iteration",
         stack=True,
+    ),
+    Figure(
+        "Memory",
+        SPEED,
+        (Line("memory_bytes", "in use"), Line("memory_limit_bytes", "limit")),
+        "bytes",
     ),
 )
 _BY_HEAD = {

@@ -186,7 +186,7 @@ BW.Chart = class {
     if (low > high) [low, high] = this.log ? [0.1, 1] : [0, 1];
     if (low === high) { const room = this.log ? low / 2 : Math.abs(low) * 0.1 || 1; low -= room; high += room; }
     else if (!this.log && !this.figure.stack) { const room = (high - low) * 0.05; const zero = low >= 0 && low < (high - low) * 0.35; low = zero ? 0 : low - room; high += room; }
-    return { x0, x1: x1 > x0 ? x1 : x0 + 1, low, high };
+    return x1 > x0 ? { x0, x1, low, high } : { x0: 0, x1: 2 * x0 || 1, low, high };
   }
 
   draw() {
