@@ -4,13 +4,15 @@
 
 The time is that of the whole process, from its start to its exit, as a user at the terminal sees it. Solved means the
 same for all: the mean return of the last 100 training episodes reaches the threshold. SB3 and SBX run the RL Zoo's
-hyperparameters (`peers/solve.py`). Writes benchmarks/results/wallclock.json.
+hyperparameters (`peers/solve.py`). Caches are empty at every start unless --warm.
+Writes benchmarks/results/wallclock.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -65,10 +67,18 @@ def run_once(contender: str, env: str, seed: int, options: argparse.Namespace) -
     ours = contender == "batchwright"
     argv = our_command(env, seed) if ours else peer_command(contender, env, seed, options)
     with tempfile.TemporaryDirectory() as directory:
+        # An empty cache: programs are compiled and engines measured, as at the first start on a machine.
+        environment = os.environ if options.warm else {**os.environ, "XDG_CACHE_HOME": directory}
         started = time.perf_counter()
         try:
             done = subprocess.run(
-                argv, capture_output=True, text=True, timeout=options.timeout, cwd=directory, check=False
+                argv,
+                capture_output=True,
+                text=True,
+                timeout=options.timeout,
+                cwd=directory,
+                env=environment,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             return Run(contender, env, seed, options.timeout, False, None, f"no end within {options.timeout:g} s")
@@ -139,6 +149,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds until a run counts as unsolved")
     parser.add_argument("--peer-threads", type=int, default=1, help="torch threads of the peers")
+    parser.add_argument("--warm", action="store_true", help="keep caches between runs; empty before each run otherwise")
     parser.add_argument("--envs", nargs="+", choices=tuple(THRESHOLDS), default=list(THRESHOLDS))
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
     parser.add_argument("--output", type=Path, default=HERE / "results" / "wallclock.json")
@@ -165,6 +176,7 @@ def main() -> int:
         "machine": machine.describe(),
         "python": {"peers": machine.interpreter_version(options.python_peers)},
         "thresholds": THRESHOLDS,
+        "cache": "kept" if options.warm else "empty",
         "runs": [],
         "targets": [],
     }

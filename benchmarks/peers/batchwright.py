@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from batchwright.api import plan, set_up_jax
+from batchwright.api import plan_to_train, set_up_jax
 from peers.common import IterationClock, Settings, measure, parse_settings
 
 
@@ -14,9 +14,12 @@ def train(settings: Settings, clock: IterationClock) -> None:
     from batchwright.training.build import build_session
     from batchwright.training.on_policy import iterate, make_record
 
-    made = plan(
+    # As `batchwright train` does: the form of Gymnasium that is fastest here is measured.
+    _, made = plan_to_train(
         settings.env,
-        preset="none",
+        "none",
+        None,
+        None,
         engine=settings.feed,
         num_envs=settings.num_envs,
         rollout_steps=settings.rollout_steps,

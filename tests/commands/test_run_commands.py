@@ -37,6 +37,7 @@ def test_resuming_a_finished_run_is_done_at_once(trained: Path) -> None:
     answer = run_line(f"resume {trained} --json")
     assert answer.code == 0
     assert answer.json["iterations"] == 3
+    assert answer.json["evaluation"]["episodes"] == 2
 
 
 def test_eval_json_has_the_statistics_and_repeats(trained: Path) -> None:
@@ -103,6 +104,7 @@ def test_a_directory_that_is_no_run_is_refused(command: str, tmp_path: Path) -> 
         ("eval {run} --episodes none", "--episodes none is not a whole number"),
         ("eval {run} --episodes 0", "at least 1"),
         ("prove {run} --epochs 3", "a run has its plan"),
+        ("resume {run} --learning-rate 1e-4", "--learning-rate cannot change in a run that has begun"),
         ("prove", "needs an environment or a run"),
         ("train", "train needs an environment"),
         ("train CartPole-v1 --run-dir {run}", "{run}"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from small_runs import SMALL, TerminatedAfter, lines, record, start
 import batchwright
 from batchwright.api import prepare
 from batchwright.core.errors import UserError
+from batchwright.core.files import DiskFull
 from batchwright.core.streams import Streams
 from batchwright.training.build import build_session
 from batchwright.training.on_policy import iterate
@@ -149,6 +151,24 @@ def test_a_damaged_newest_checkpoint_is_passed_over_and_said(stopped: Path, caps
     assert record(stopped)[: len(before)] == before
 
 
+def test_a_full_disk_is_said_and_older_checkpoints_stay(tmp_path: Path) -> None:
+    """The limit on the size of a file stands for the disk: small lines fit, the arrays of a checkpoint do not."""
+    run = prepare(run_dir=tmp_path / "run", quiet=True, **(SMALL | {"checkpoint_every": 2, "total_steps": 64 * 400}))
+    with TerminatedAfter(run, 5):
+        batchwright.resume(run, quiet=True)
+    kept = sorted((run / "checkpoints").iterdir())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((run / "metrics.jsonl").stat().st_size + 4000, hard))
+    try:
+        with pytest.raises(DiskFull, match="What was written before is intact"):
+            batchwright.resume(run, quiet=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert kept[-1] in (run / "checkpoints").iterdir()
+    assert not list((run / "checkpoints").glob(".*"))
+    assert batchwright.load(run).iteration >= int(kept[-1].name)
+
+
 def test_checkpoints_are_plain_arrays_without_pickles(finished: Path) -> None:
     newest = sorted((finished / "checkpoints").iterdir())[-1]
     manifest = json.loads((newest / "manifest.json").read_text())
@@ -160,11 +180,19 @@ def test_checkpoints_are_plain_arrays_without_pickles(finished: Path) -> None:
         assert all(arrays[name].dtype.kind in "fiub" for name in arrays.files)
 
 
-def test_resuming_a_finished_run_does_nothing_and_says_so(finished: Path) -> None:
-    before = (finished / "metrics.jsonl").read_bytes()
-    result = batchwright.resume(finished, quiet=True)
-    assert (result.iterations, result.interrupted) == (12, False)
-    assert (finished / "metrics.jsonl").read_bytes() == before
+def test_resuming_a_finished_run_shows_its_evaluation_and_does_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = start(tmp_path / "run", stop_return=1e6)
+    before = {path: path.read_bytes() for path in trained.run_dir.glob("*.jsonl")}
+    capsys.readouterr()
+    result = batchwright.resume(trained.run_dir)
+    assert (result.iterations, result.env_steps, result.interrupted, result.solved) == (12, 64 * 12, False, False)
+    assert result.evaluation == trained.evaluation
+    said = capsys.readouterr().out
+    assert "nothing is left to do" in said
+    assert f"mean return {trained.evaluation['mean']:,.2f}" in said
+    assert {path: path.read_bytes() for path in trained.run_dir.glob("*.jsonl")} == before
 
 
 def test_a_checkpoint_of_other_settings_is_refused(finished: Path, tmp_path: Path) -> None:

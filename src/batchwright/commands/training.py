@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from batchwright.commands.parser import Parser, add_wishes
+from batchwright.config.schema import FIELDS, flag_of
 from batchwright.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def resume(words: list[str]) -> int:
     )
     parser.add_argument("run", help="the run's directory")
     _add_output(parser)
+    _refuse_numbers(words)
     stated = parser.read(words)
 
     from batchwright.api import is_reward_run, resume_reward
@@ -66,6 +68,18 @@ def resume(words: list[str]) -> int:
             raise UserError("--writers is for policies; a reward model has none.", ["leave out --writers"])
         return finish(lambda: resume_reward(stated["run"], quiet=quiet), stated["json"])
     return finish(lambda: go_on(stated["run"], quiet=quiet, writers=stated["writers"]), stated["json"])
+
+
+def _refuse_numbers(words: list[str]) -> None:
+    """A run keeps the numbers it was begun with; where it speaks may change."""
+    flags = {word.split("=")[0] for word in words}
+    stated = sorted(flags & {flag_of(name) for name in FIELDS} | flags & {"--preset", "--config"})
+    if stated:
+        raise UserError(
+            f"{stated[0]} cannot change in a run that has begun: its numbers are those of its plan.json. "
+            "--quiet, --json and --writers may change.",
+            [f"leave out {stated[0]}", f"batchwright train ENV {stated[0]} ... --run-dir ANOTHER"],
+        )
 
 
 def _add_output(parser: Parser) -> None:

@@ -31,6 +31,7 @@ from batchwright.nets.policy import NetworkMaker
 from batchwright.planning.quantity import Plan, plan_from_dict
 from batchwright.training import checkpoint
 from batchwright.training.build import OWN_NETWORK, Session, build_session
+from batchwright.training.done import Done, read_done
 from batchwright.training.evaluate import success_rate
 from batchwright.training.guard import dump
 from batchwright.training.loop import DivergedError, Regime, finished
@@ -103,6 +104,9 @@ def continue_run(path: str | Path, voices: Voices, network: NetworkMaker | None 
         raise UserError(
             f"{run} was trained with a network of your own.", ["batchwright.resume(run, network=...) in Python"]
         )
+    done = read_done(run, plan)
+    if done is not None:
+        return _show_done(run, plan, done, voices)
     with run.lock(), EventLog(run.events_path) as events:
         watch = _Watch(run, plan, _env_of(resolved), events, voices)
         session, regime = _build(plan, watch, network)
@@ -110,6 +114,15 @@ def continue_run(path: str | Path, voices: Voices, network: NetworkMaker | None 
             return _train(watch, session, regime)
         finally:
             session.close()
+
+
+def _show_done(run: RunDir, plan: Plan, done: Done, voices: Voices) -> Result:
+    """A finished run has nothing left to do: its result is shown again."""
+    progress = Progress(plan, voices.stream, quiet=voices.quiet, past=read_metrics(run.metrics_path))
+    outcome = f"finished after iteration {done.iterations}: nothing is left to do"
+    told = {"evaluation": done.evaluation, "env_steps": done.env_steps, "iterations": done.iterations}
+    progress.finish({"outcome": outcome, **told, "run_dir": run})
+    return Result(run.path, done.evaluation, done.iterations, done.env_steps, solved=done.solved)
 
 
 def _build(plan: Plan, watch: _Watch, network: NetworkMaker | None) -> tuple[EngineSession, Regime]:
