@@ -1,6 +1,6 @@
 """Measures what S4 claims of batch training against single-episode updates, on CartPole-v1 over several seeds.
 
-python benchmarks/claims.py [--seeds 5] [--json benchmarks/results/claims.json]
+python benchmarks/claims.py [--seeds 5] [--pieces 1] [--json benchmarks/results/claims.json]
 
 Four modes, so that the two things which "batch training" changes are told apart: episodes per rollout (1 or 10) and use
 of a rollout (one update on all of it, or 4 epochs of minibatches of 64).
@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -39,7 +39,8 @@ from batchwright.training.settings import update_shape  # noqa: E402
 from batchwright.training.state import TrainState  # noqa: E402
 from batchwright.training.update import make_minibatch_step, prepare_rows  # noqa: E402
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 from peers.machine import describe  # noqa: E402
 
 ENV = "CartPole-v1"
@@ -177,31 +178,46 @@ def _spreads(drawn: dict[str, list[np.ndarray]]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, default=HERE / "results" / "claims.json")
+    parser.add_argument("--pieces", type=int, default=10**6, help="stop after so many; the next call goes on")
     stated = parser.parse_args()
-    seeds = range(stated.seeds)
-    report: dict[str, Any] = {
-        "measured": datetime.now().isoformat(timespec="seconds"),
-        "machine": describe(),
-        "settings": {"equal_steps": EQUAL_STEPS, "equal_updates": EQUAL_UPDATES, "most_steps": MOST_STEPS}
-        | {"solved": SOLVED, "outlier_share": OUTLIER_SHARE, "outlier_reward": OUTLIER_REWARD},
-        "gradients": [row for seed in seeds for row in gradients(seed)],
-    }
-    print("gradients", json.dumps(report["gradients"][: len(STAGES)]), flush=True)
-    report["modes"] = {}
-    for mode in MODES:
-        session = make_session(mode)
-        runs = [learn(session, seed, _all_seen) for seed in seeds]
-        report["modes"][mode] = {"runs": runs, "epochs": MODES[mode]["epochs"]}
-        print(mode, [run.get("equal_data", {}).get("return") for run in runs], flush=True)
-    report["outliers"] = {}
-    for mode in (SINGLE, BATCH):
-        session = make_session(mode, outliers=True)
-        runs = [learn(session, seed, _data_seen) for seed in seeds]
-        report["outliers"][mode] = runs
-        print("outliers", mode, [run["equal_data"]["return"] for run in runs], flush=True)
-    if stated.json:
+    report = json.loads(stated.json.read_text()) if stated.json.exists() else _new_report()
+    for name, measure in _pieces():
+        if name in report["pieces"]:
+            continue
+        if stated.pieces == 0:
+            return
+        stated.pieces -= 1
+        report["pieces"][name] = [measure(seed) for seed in range(stated.seeds)]
         stated.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        print(name, flush=True)
+
+
+def _new_report() -> dict[str, Any]:
+    settings = {"equal_steps": EQUAL_STEPS, "equal_updates": EQUAL_UPDATES, "most_steps": MOST_STEPS, "solved": SOLVED}
+    settings |= {"outlier_share": OUTLIER_SHARE, "outlier_reward": OUTLIER_REWARD, "stages": STAGES}
+    measured = datetime.now().isoformat(timespec="seconds")
+    return {"measured": measured, "machine": describe(), "settings": settings, "pieces": {}}
+
+
+def _pieces() -> Iterator[tuple[str, Callable[[int], Any]]]:
+    """Name and measurement of one seed, for every piece; a session compiles once for all its seeds."""
+    yield "gradients", gradients
+    for mode in MODES:
+        yield f"learning: {mode}", _learner(mode, False, _all_seen)
+    for mode in (SINGLE, BATCH):
+        yield f"outliers: {mode}", _learner(mode, True, _data_seen)
+
+
+def _learner(mode: str, outliers: bool, enough: Any) -> Callable[[int], Any]:
+    made: list[Session] = []
+
+    def measure(seed: int) -> dict[str, Any]:
+        if not made:
+            made.append(make_session(mode, outliers))
+        return learn(made[0], seed, enough)
+
+    return measure
 
 
 def _data_seen(state: TrainState, found: dict[str, Any]) -> bool:
