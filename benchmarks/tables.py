@@ -212,6 +212,100 @@ def startup(report: dict[str, Any]) -> str:
     return f"{measured_on(report)}\n\n{table(columns, rows)}"
 
 
+def claims(report: dict[str, Any]) -> str:
+    """S4's claims of batch training beside what was measured."""
+    settings, pieces = report["settings"], report["pieces"]
+    parts = [measured_on(report) + " CartPole-v1, engine `jax`, ppo with the planner's defaults, medians over seeds."]
+    if "gradients" in pieces:
+        parts.append(_gradient_claim(settings, pieces["gradients"]))
+    learned = {n.removeprefix("learning: "): runs for n, runs in pieces.items() if n.startswith("learning: ")}
+    if learned:
+        parts.append(_learning_claim(settings, learned))
+    corrupt = {n.removeprefix("outliers: "): runs for n, runs in pieces.items() if n.startswith("outliers: ")}
+    if corrupt and learned:
+        parts.append(_outlier_claim(settings, learned, corrupt))
+    return "\n\n".join(parts)
+
+
+def _gradient_claim(settings: dict[str, Any], seeds: list[list[dict[str, Any]]]) -> str:
+    rows = []
+    for stage in range(len(settings["stages"])):
+        at = [rows_of_seed[stage] for rows_of_seed in seeds]
+        ways = ("1 episode", "minibatch of 64", "10 episodes")
+        one, part, ten = (statistics.median(row[way] for row in at) for way in ways)
+        lower = [1 - row["10 episodes"] / row["1 episode"] for row in at]
+        against = [1 - row["minibatch of 64"] / row["1 episode"] for row in at]
+        rows.append(
+            [
+                f"{settings['stages'][stage]:,}",
+                f"{statistics.median(row['return'] for row in at):.0f}",
+                *(f"{value:.3f}" for value in (one, part, ten)),
+                _percent(lower),
+                _percent(against),
+            ]
+        )
+    columns = ["after steps", "return", "1 episode", "minibatch of 64", "10 episodes", "10 for 1", "64 for 1"]
+    return (
+        "### Gradient variance\n\nClaim: 60-80% lower. Summed variance of the policy's gradient at one policy, over "
+        f"30 independent rollouts, {len(seeds)} seeds; the last two columns are the reduction against one episode, "
+        "with the lowest and the highest seed. At equal data the mean of ten gradients of one episode has the "
+        "variance of the one of ten: what differs is that ten updates were made meanwhile.\n\n" + table(columns, rows)
+    )
+
+
+def _percent(shares: list[float]) -> str:
+    return f"{statistics.median(shares):.0%} ({min(shares):.0%} to {max(shares):.0%})"
+
+
+def _learning_claim(settings: dict[str, Any], learned: dict[str, list[dict[str, Any]]]) -> str:
+    rows = []
+    for mode, runs in learned.items():
+        data = [run["equal_data"] for run in runs if "equal_data" in run]
+        updates = [run["equal_updates"] for run in runs if "equal_updates" in run]
+        solved = [run["solved"] for run in runs if "solved" in run]
+        rows.append(
+            [
+                mode,
+                _spread([at["return"] for at in data]),
+                f"{statistics.median(at['updates'] for at in data):,.0f}",
+                _spread([at["return"] for at in updates]) if updates else "-",
+                f"{statistics.median(at['steps'] for at in updates):,.0f}" if updates else "-",
+                f"{len(solved)} of {len(runs)}",
+                f"{statistics.median(at['steps'] for at in solved):,.0f}" if solved else "-",
+                f"{statistics.median(at['updates'] for at in solved):,.0f}" if solved else "-",
+                f"{statistics.median(at['seconds'] for at in solved):,.1f}" if solved else "-",
+            ]
+        )
+    steps, made = settings["equal_steps"], settings["equal_updates"]
+    columns = ["mode", f"return at {steps:,} steps", "updates made", f"return at {made:,} updates", "steps used"]
+    columns += ["solved", "steps to it", "updates to it", "seconds to it"]
+    return (
+        "### Reuse and convergence\n\nClaims: 4 x reuse; 2-3 x faster to a stable policy. Reuse is a setting: 4 "
+        "epochs are 4 updates per transition, and what they bring stands here. Returns of 20 episodes with "
+        f"exploration off, median (lowest to highest). Solved: the mean of the last 100 training episodes reaches "
+        f"{settings['solved']:g} within {settings['most_steps']:,} steps; medians of the runs that did. Seconds are "
+        "those of a busy machine, side by side.\n\n" + table(columns, rows)
+    )
+
+
+def _outlier_claim(
+    settings: dict[str, Any], learned: dict[str, list[dict[str, Any]]], corrupt: dict[str, list[dict[str, Any]]]
+) -> str:
+    rows = []
+    for mode, runs in corrupt.items():
+        clean = [run["equal_data"]["return"] for run in learned[mode] if "equal_data" in run]
+        rows.append([mode, _spread(clean), _spread([run["equal_data"]["return"] for run in runs])])
+    return (
+        f"### Outlier episodes\n\nClaim: robust. {settings['outlier_share']:.0%} of the training episodes pay "
+        f"{settings['outlier_reward']:g} in every step instead of 1; returns at {settings['equal_steps']:,} steps on "
+        "the unspoilt task.\n\n" + table(["mode", "without outliers", "with outliers"], rows)
+    )
+
+
+def _spread(values: list[float]) -> str:
+    return f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
+
+
 # (title, file, command that writes it, text of its record)
 SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     (
@@ -223,6 +317,7 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("Speed", "speed.json", "python benchmarks/speed.py", speed),
     ("Wall-clock", "wallclock.json", "python benchmarks/wallclock.py", wallclock),
     ("Limit", "limit.json", "python benchmarks/limit.py --json benchmarks/results/limit.json", limit),
+    ("Claims of batch training", "claims.json", "python benchmarks/claims.py", claims),
     ("Start-up", "startup.json", "python benchmarks/startup.py --json benchmarks/results/startup.json", startup),
 )
 
