@@ -128,6 +128,8 @@ def test_a_run_is_shown_whole(visit: Visit) -> None:
     has_text(page, "svg.picture text", "4 minibatches of 64")
     assert page.locator("svg .eval-median").count() == 2
     assert page.locator("img[src*='episode.gif']").count() == 1
+    (run / "later.gif").write_bytes(b"GIF89a" + bytes(20))
+    page.wait_for_selector("img[src*='later.gif']")
     has_text(page, "figure.chart .title", "Where the time goes")
     assert visit.errors == []
 

@@ -194,7 +194,13 @@ def test_what_is_no_run_is_refused_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a directory"):
         write_report([tmp_path / "cartpole"], tmp_path)
     with pytest.raises(UserError, match="need a name for their report"):
-        write_report([tmp_path / "cartpole"] * 2)
+        write_report([tmp_path / "cartpole", make_run(tmp_path / "other", 1)])
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    runs = seeds(tmp_path / "a", [1.0]) + seeds(tmp_path / "b", [2.0])
+    found = data_of(write_report([*runs, runs[0]], tmp_path / "r.html"))
+    assert [run["summary"]["name"] for run in found["runs"]] == ["a/s0", "b/s0"]
 
 
 def test_groups_keep_the_order_in_which_runs_were_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from batchwright.commands.parser import Parser
 from batchwright.core.errors import UserError
@@ -31,7 +32,7 @@ def watch(words: list[str]) -> int:
         raise UserError("RUNS and --runs name the folder twice.", [f"batchwright watch {stated['runs']}"])
     folder = _folder(stated["folder"] if stated["folder"] is not None else stated["runs"])
     server = _listen(folder, stated["host"], None if stated["port"] is None else _port(stated["port"]))
-    page = f"#/run/{folder.only}" if folder.only else ""
+    page = f"#/run/{quote(folder.only, safe='')}" if folder.only else ""
     if stated["host"] not in (HOST, "localhost", "::1"):
         print(f"warning: {stated['host']} can be reached from other machines; whoever has the link can read all runs.")
     print(f"{folder.path}: {server.link}{page}\nCtrl-C ends it.", flush=True)

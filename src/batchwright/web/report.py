@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import os
 from collections.abc import Sequence
 from datetime import datetime
 from importlib.metadata import version
@@ -35,7 +36,7 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
     """
     if not runs:
         raise UserError("a report needs a run.", ["batchwright report RUN"])
-    records = [read_run(run) for run in runs]
+    records = read_runs(runs)
     if out is None and len(records) > 1:
         raise UserError(f"{len(records)} runs need a name for their report.", ["-o report.html"])
     target = RunDir(Path(runs[0]).expanduser()).report_path if out is None else Path(out).expanduser()
@@ -49,6 +50,16 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
     return target
 
 
+def read_runs(paths: Sequence[str | Path]) -> list[RunRecord]:
+    """The records of runs, each once; runs of one name in several folders are named with their folders."""
+    places = {Path(path).expanduser().resolve(): path for path in paths}
+    records = [read_run(path) for path in places.values()]
+    if len({record.name for record in records}) < len(records):
+        root = Path(os.path.commonpath([place.parent for place in places]))
+        records = [_read(Folder(root), place.relative_to(root).as_posix()) for place in places]
+    return records
+
+
 def read_run(path: str | Path) -> RunRecord:
     """The whole record of a run; a path that has nothing of one is refused."""
     given = Path(path).expanduser()
@@ -57,7 +68,11 @@ def read_run(path: str | Path) -> RunRecord:
     if not real.name or not folder.holds_run(real.name):
         RunDir.open(given)  # says what is wrong and names the nearest runs
         raise UserError(f"{given} is not a run directory.", ["batchwright report RUN"])
-    record = RunRecord(folder, real.name)
+    return _read(folder, real.name)
+
+
+def _read(folder: Folder, name: str) -> RunRecord:
+    record = RunRecord(folder, name)
     record.look()
     record.read_metrics()
     return record

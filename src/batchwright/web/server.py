@@ -84,10 +84,13 @@ class Watcher:
         for record in records.values():
             record.look()
         _read_on([records[name] for name, _ in asked if name in records])
-        found = {
+        found: dict[str, Any] = {
             name: curves(records[name], points, known, bands=bands, window=window) if name in records else None
             for name, known in asked
         }
+        for name in list(found)[:1]:
+            if found[name] is not None:
+                found[name]["videos"] = records[name].videos()
         rows = [record.summary() for record in records.values()]
         return {"folder": self.folder.path.name, "now": time.time(), "links": links, "runs": rows, "curves": found}
 
@@ -116,8 +119,10 @@ class Server(ThreadingHTTPServer):
     @property
     def link(self) -> str:
         """What a user opens."""
-        host, port = self.server_address[:2]
-        shown = f"[{host!s}]" if ":" in str(host) else str(host)
+        host, port = str(self.server_address[0]), self.server_address[1]
+        if ipaddress.ip_address(host).is_unspecified:
+            host = socket.gethostname()
+        shown = f"[{host}]" if ":" in host else host
         return f"http://{shown}:{port}/?token={self.token}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -215,7 +215,7 @@
       notes.replaceChildren(...[BW.notes(run.notes)].filter(Boolean));
       tiles.replaceChildren(BW.tiles(run, found ? found.evaluations : []));
       showCurves();
-      const now = JSON.stringify(run.stamp) + run.status;
+      const now = JSON.stringify([run.stamp, run.status, (fresh.curves[name] || {}).videos]);
       if (now !== stamp) {
         found = await ask(`/api/run?${new URLSearchParams({ run: name })}`);
         stamp = now;
