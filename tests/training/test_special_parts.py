@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from batchwright.core.errors import UserError
+from batchwright.data.rollout import Episodes, Rollout
 from batchwright.training.build import build_session
 from batchwright.training.on_policy import iterate, make_record
+from batchwright.training.reward_parts import fresh_components, make_looks, remarks, take_in
 from run_batchwright import plan
 
 SMALL: dict[str, Any] = {
@@ -64,3 +68,32 @@ def test_an_entropy_floor_keeps_a_policy_from_settling_for_the_reward_at_hand() 
     kept = records("Deceptive-v0", 20, **wishes, entropy_floor_discrete=0.4, entropy_floor_weight=1.0)[-1]
     assert collapsed["success_rate"] < 0.05 and collapsed["entropy"] < 0.05
     assert kept["success_rate"] > 0.15 and kept["entropy"] > 0.3
+
+
+def test_a_component_that_is_the_sum_of_others_is_said_and_refused_for_learned_weights() -> None:
+    made = plan(env="TwoObjectives-v0", **SMALL)
+    draw = np.random.default_rng(0).normal(size=(8, 4, 2)).astype(np.float32)
+    reward = np.concatenate([draw[..., :1], 2 * draw[..., :1]], -1)
+    flags, ones = np.zeros((8, 4), bool), np.ones((8, 4), bool)
+    rollout = Rollout(None, None, reward, flags, flags, ones)
+    episodes = Episodes(flags, flags, flags)
+    state = fresh_components(4, 2)._replace(low=np.zeros(2), high=np.ones(2))
+    state, said = remarks(made, state, rollout, episodes, 0)
+    assert len(said) == 1 and "counted twice" in said[0]
+    assert remarks(made, state, rollout, episodes, 1)[1] == ()
+    learned = plan(env="TwoObjectives-v0", component_weighting="learned", **SMALL)
+    with pytest.raises(UserError, match="counted twice"):
+        remarks(learned, fresh_components(4, 2), rollout, episodes, 0)
+
+
+def test_a_constant_component_is_masked_and_said_once() -> None:
+    made = plan(env="TwoObjectives-v0", **SMALL)
+    reward = np.random.default_rng(0).normal(size=(8, 4, 2)).astype(np.float32)
+    reward[..., 1] = 0
+    flags = np.zeros((8, 4), bool)
+    rollout = Rollout(None, None, reward, flags, flags, ~flags)
+    state, numbers = take_in(made, make_looks(made), fresh_components(4, 2), rollout)
+    assert np.asarray(numbers.varies).tolist() == [1, 0]
+    state, said = remarks(made, state, rollout, Episodes(flags, flags, flags), 1)
+    assert ["small is always 0" in text for text in said] == [True]
+    assert remarks(made, state, rollout, Episodes(flags, flags, flags), 2)[1] == ()

@@ -167,7 +167,7 @@ def remarks(
             state = state._replace(said_nested=np.bool_(True))
     constant = ~varying(state.low, state.high, bool(state.terminates)) & ~state.said_constant
     for k in np.flatnonzero(constant) if iteration >= 1 else ():
-        said.append(f"component {names[k]} is always {state.low[k]:g} so far: it has weight 0 until it varies.")
+        said.append(f"component {names[k]} is always {state.low[k]:g} so far: it has weight 0 until that changes.")
     if iteration >= 1:
         state = state._replace(said_constant=state.said_constant | constant)
     if not state.said_sum and (text := _sum_text(episodes)) is not None:
