@@ -99,14 +99,14 @@ def learn(session: Session, seed: int, enough: Callable[[TrainState, dict[str, A
     session.streams = Streams(seed)
     state, found, seconds = session.fresh_state(), {"seed": seed}, 0.0
     while not enough(state, found):
-        began = time.perf_counter()
+        began = time.process_time()
         state, _ = iterate(session, state)
-        seconds += time.perf_counter() - began
+        seconds += time.process_time() - began
         steps, updates = int(state.counters.env_steps), int(state.learner.updates)
         now = {
             "steps": steps,
             "updates": updates,
-            "seconds": round(seconds, 2),
+            "processor_seconds": round(seconds, 2),
             "episodes": int(state.counters.episodes),
         }
         if "equal_data" not in found and steps >= EQUAL_STEPS:

@@ -273,18 +273,18 @@ def _learning_claim(settings: dict[str, Any], learned: dict[str, list[dict[str, 
                 f"{len(solved)} of {len(runs)}",
                 f"{statistics.median(at['steps'] for at in solved):,.0f}" if solved else "-",
                 f"{statistics.median(at['updates'] for at in solved):,.0f}" if solved else "-",
-                f"{statistics.median(at['seconds'] for at in solved):,.1f}" if solved else "-",
+                f"{statistics.median(at['processor_seconds'] for at in solved):,.1f}" if solved else "-",
             ]
         )
     steps, made = settings["equal_steps"], settings["equal_updates"]
     columns = ["mode", f"return at {steps:,} steps", "updates made", f"return at {made:,} updates", "steps used"]
-    columns += ["solved", "steps to it", "updates to it", "seconds to it"]
+    columns += ["solved", "steps to it", "updates to it", "processor seconds to it"]
     return (
         "### Reuse and convergence\n\nClaims: 4 x reuse; 2-3 x faster to a stable policy. Reuse is a setting: 4 "
         "epochs are 4 updates per transition, and what they bring stands here. Returns of 20 episodes with "
         f"exploration off, median (lowest to highest). Solved: the mean of the last 100 training episodes reaches "
-        f"{settings['solved']:g} within {settings['most_steps']:,} steps; medians of the runs that did. Seconds are "
-        "those of a busy machine, side by side.\n\n" + table(columns, rows)
+        f"{settings['solved']:g} within {settings['most_steps']:,} steps; medians of the runs that did. Processor "
+        "seconds hold collecting and updating, as other work shared the machine.\n\n" + table(columns, rows)
     )
 
 
