@@ -16,6 +16,7 @@ import json
 import re
 import shutil
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -85,15 +86,135 @@ def _frozen_head(inputs: Any, raw_size: int, values: int) -> Any:
 
 def train_all(root: Path, seeds: list[int], words: list[str], backwards: bool) -> None:
     """One sick run of each fault and healthy ones, a seed at a time; then the faults in further environments."""
-    healthy: list[tuple[str, Base, Fault | None]] = [(f"healthy {name}", base, None) for name, base in HEALTHY.items()]
-    sick = [(fault.key, BASES[fault.base], fault) for fault in FAULTS]
-    once = list({fault.name: (fault.key, BASES[fault.base], fault) for fault in reversed(FAULTS)}.values())[::-1]
-    further = [case for case in sick if case not in once]
-    for cases in ([*once, *healthy], further):
+    cases = all_cases()
+    first = {fault.name: fault.key for fault in reversed(FAULTS)}
+    once = [case for case in cases if case[2] is None or first[case[2].name] == case[0]]
+    further = [case for case in cases if case not in once]
+    for group in (once, further):
         for seed in seeds:
-            for key, base, fault in cases[:: -1 if backwards else 1]:
+            for key, base, fault in group[:: -1 if backwards else 1]:
                 if _wanted(key, words):
                     train_one(root, key, base, seed, fault)
+
+
+def all_cases() -> list[tuple[str, Base, Fault | None]]:
+    """(key, base, fault) of every case, healthy ones first; the place in this list decides over its halves."""
+    healthy: list[tuple[str, Base, Fault | None]] = [(f"healthy {name}", base, None) for name, base in HEALTHY.items()]
+    return [*healthy, *((fault.key, BASES[fault.base], fault) for fault in FAULTS)]
+
+
+def judge(root: Path) -> dict[str, Any]:
+    """What the doctor says of every run that is there, beside what was planted."""
+    rows = []
+    for index, (key, base, fault) in enumerate(all_cases()):
+        for seed in SEEDS:
+            folder = folder_of(root, key, seed)
+            if not (folder / "outcome.json").exists():
+                continue
+            found = [finding for finding in diagnose(folder / "run").findings if finding.alarm]
+            names = [finding.name for finding in found]
+            row: dict[str, Any] = {
+                "case": key,
+                "seed": seed,
+                "env": (fault.env if fault and fault.env else base.env).rsplit("/", 1)[-1],
+                "half": "setting" if (index + seed) % 2 == 0 else "judging",
+                "alarms": names,
+                "mean": json.loads((folder / "outcome.json").read_text())["mean"],
+            }
+            if fault is not None:
+                places = [place for place, name in enumerate(names) if name in fault.accepted]
+                row |= {
+                    "fault": fault.name,
+                    "accepted": list(fault.accepted),
+                    "place": places[0] + 1 if places else None,
+                }
+            rows.append(row)
+    return {"measured": f"{datetime.now():%Y-%m-%d}", "rows": rows, "summary": summarise(rows)}
+
+
+def diagnose(run: Path) -> Any:
+    from batchwright.api import diagnose as look
+
+    return look(run)
+
+
+def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Shares over each half and over all runs."""
+    summary = {}
+    for half in ("setting", "judging", "all"):
+        mine = [row for row in rows if half in (row["half"], "all")]
+        sick, healthy = [row for row in mine if "fault" in row], [row for row in mine if "fault" not in row]
+        summary[half] = {
+            "sick_runs": len(sick),
+            "faults": len({row["fault"] for row in sick}),
+            "environments": len({row["env"] for row in sick}),
+            "named_first": _share([row["place"] == 1 for row in sick]),
+            "among_first_three": _share([row["place"] is not None and row["place"] <= 3 for row in sick]),
+            "healthy_runs": len(healthy),
+            "false_alarms": _share([bool(row["alarms"]) for row in healthy]),
+        }
+    return summary
+
+
+def _share(hits: list[bool]) -> float | None:
+    return sum(hits) / len(hits) if hits else None
+
+
+def repair(root: Path, seeds: list[int], words: list[str]) -> None:
+    """Trains every sick run that a flag can mend again, with the first flags of the first finding."""
+    from batchwright.config.schema import FIELDS
+
+    for seed in seeds:
+        for fault in FAULTS:
+            run = folder_of(root, fault.key, seed) / "run"
+            if not fault.repairable or not _wanted(fault.key, words) or not (run / "metrics.jsonl").exists():
+                continue
+            found = [finding for finding in diagnose(run).findings if finding.alarm and finding.flags]
+            if found:
+                flags = as_settings(found[0].flags[0], set(FIELDS))
+                train_one(root, f"repaired {fault.key}", BASES[fault.base], seed, fault, **flags)
+
+
+def as_settings(flags: str, known: set[str]) -> dict[str, Any]:
+    """Flags as keywords of `batchwright.train`."""
+    words, settings = flags.split(), {}
+    while words:
+        name = words.pop(0)[2:].replace("-", "_")
+        value: Any = words.pop(0) if words and not words[0].startswith("--") else True
+        if name not in known and name.startswith("no_"):
+            name, value = name[3:], False
+        settings[name] = value
+    return settings
+
+
+def repairs(root: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns after the advice beside those of the sick and of the healthy run; as near as 20% of healthy is mended."""
+    found = []
+    for fault in FAULTS:
+        healthy_key = next(f"healthy {name}" for name, base in HEALTHY.items() if base == BASES[fault.base])
+        healthy = [row["mean"] for row in rows if row["case"] == healthy_key and row["mean"] is not None]
+        for seed in SEEDS:
+            sick, again = (folder_of(root, key, seed) / "outcome.json" for key in (fault.key, f"repaired {fault.key}"))
+            if not again.exists() or not healthy:
+                continue
+            before, after = (json.loads(path.read_text())["mean"] for path in (sick, again))
+            scale = reward_factor(fault)
+            aim = scale * sum(healthy) / len(healthy)
+            row = {"case": fault.key, "seed": seed, "sick": before, "repaired": after, "healthy": aim}
+            row["harmed"] = before is None or not is_near(before, aim)
+            row["mended"] = after is not None and is_near(after, aim)
+            found.append(row)
+    return found
+
+
+def reward_factor(fault: Fault) -> float:
+    """What the planted environment multiplies rewards by."""
+    return 1e4 if "rewards_up" in (fault.env or "") else 1e-4 if "rewards_down" in (fault.env or "") else 1.0
+
+
+def is_near(value: float, aim: float) -> bool:
+    """Whether a return is within 20% of a healthy one, or above it."""
+    return value >= aim - 0.2 * abs(aim)
 
 
 def _wanted(key: str, words: list[str]) -> bool:
@@ -102,13 +223,31 @@ def _wanted(key: str, words: list[str]) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("train",))
+    parser.add_argument("what", choices=("train", "judge", "repair"))
     parser.add_argument("--runs", type=Path, default=Path("runs/doctor"))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--only", nargs="+", default=[])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--all", action="store_true", help="name also the errors of the half that judges")
     parser.add_argument("--backwards", action="store_true", help="the last first: for a second process beside one")
     stated = parser.parse_args()
-    train_all(stated.runs, stated.seeds, stated.only, stated.backwards)
+    if stated.what == "train":
+        train_all(stated.runs, stated.seeds, stated.only, stated.backwards)
+        return
+    if stated.what == "repair":
+        repair(stated.runs, stated.seeds, stated.only)
+        return
+    found = judge(stated.runs)
+    found["repairs"] = repairs(stated.runs, found["rows"])
+    harmed = [row for row in found["repairs"] if row["harmed"]]
+    found["summary"]["repaired"] = {"runs": len(harmed), "share": _share([row["mended"] for row in harmed])}
+    for row in found["rows"]:
+        wrong = row["place"] != 1 if "fault" in row else row["alarms"]
+        if wrong and (stated.all or row["half"] == "setting"):
+            print(f"{row['case']} seed {row['seed']} ({row['mean']}): {', '.join(row['alarms']) or 'no alarm'}")
+    print(json.dumps(found["summary"], indent=1))
+    if stated.json:
+        stated.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -73,11 +76,15 @@ def _lost_losses(case: Case, told: set[int]) -> int | None:
         if case.iteration_at(index) + 1 in told:
             continue
         named = record.get("nonfinite")
-        lost = set(named) if isinstance(named, list) else set()
-        values = (record.get(name) for name in LOSSES)
-        if lost & set(LOSSES) or any(isinstance(value, float) and not np.isfinite(value) for value in values):
+        if (isinstance(named, list) and set(named) & set(LOSSES)) or _is_lost(record):
             return case.iteration_at(index)
     return None
+
+
+def _is_lost(record: Mapping[str, Any]) -> bool:
+    """Whether a record that was not written yet, or was by another trainer, has a loss that is no number."""
+    values = (record.get("loss"), record.get("policy_loss"), record.get("value_loss"), record.get("critic_loss"))
+    return any(type(value) is float and not math.isfinite(value) for value in values)
 
 
 def first_ratio_not_one(case: Case) -> Finding | None:

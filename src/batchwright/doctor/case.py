@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from batchwright.planning.quantity import PRESET, Plan
 
 Column = NDArray[np.float64]
 
-MOST_RECORDS = 400
+NUMBERS = (float, int)
+MOST_RECORDS = 300
 """Iterations that are looked at; a longer record is thinned evenly, so that a look costs the same in any run."""
 
 
@@ -68,7 +70,8 @@ class Case:
         """All kept values of a metric."""
         found = self._columns.get(name)
         if found is None:
-            found = np.array([_number(record.get(name)) for record in self.records], np.float64)
+            values = [record.get(name) for record in self.records]
+            found = np.array([value if type(value) in NUMBERS else np.nan for value in values], np.float64)
             self._columns[name] = found
         return found
 
@@ -93,11 +96,14 @@ class Case:
 
         Where a schedule has taken the rate to 0, nothing moves and nothing can be judged by it.
         """
-        rate, values = self.column("learning_rate"), self.column(name)
-        keep = np.isfinite(values)
-        if np.isfinite(rate).any():
-            keep &= ~(rate < np.nanmax(rate) / 3)
-        return values[keep]
+        values = self.column(name)
+        return values[np.isfinite(values) & self._learned]
+
+    @cached_property
+    def _learned(self) -> NDArray[np.bool_]:
+        rate = self.column("learning_rate")
+        known = rate[np.isfinite(rate)]
+        return ~(rate < known.max() / 3) if len(known) else np.ones(len(rate), bool)
 
     def returns(self) -> Column:
         """The mean return of each iteration in which episodes ended."""
@@ -134,7 +140,3 @@ def thin(records: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         return records
     chosen = np.linspace(0, len(records) - 1, MOST_RECORDS).round().astype(int)
     return [records[index] for index in chosen]
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else np.nan

@@ -75,13 +75,10 @@ class LiveDoctor:
         case.length = self._count
         return wanted(case)
 
-    def last_look(self) -> list[Finding]:
-        """What is new at the end of a run, or when it broke off."""
-        return self._new(examine(self._case()))
-
-    def alarms(self) -> list[Finding]:
-        """All that is wrong now, said before or not."""
-        return unexplained(examine(self._case()))
+    def last_look(self) -> tuple[list[Finding], list[Finding]]:
+        """What is new at the end of a run, or when it broke off; and all that is wrong then, said before or not."""
+        found = examine(self._case())
+        return self._new(found), unexplained(found)
 
     def _new(self, found: Sequence[Finding]) -> list[Finding]:
         new = [finding for finding in unexplained(found) if worsened(finding, self._said.get(finding.name))]

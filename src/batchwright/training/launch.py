@@ -203,9 +203,9 @@ class _Watch:
         """The doctor's last look, when a run has ended however it ended; all that is wrong then."""
         if self.doctor is None:
             return []
-        found = self.doctor.last_look()
-        self.advise(iteration, found)
-        return self.doctor.alarms()
+        new, wrong = self.doctor.last_look()
+        self.advise(iteration, new)
+        return wrong
 
     def bad(self, iteration: int, what: str, rollout: Rollout, flat: Any) -> None:
         path = dump(self.run.dumps, iteration, rollout, flat)
