@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from made_up import case
@@ -22,6 +23,7 @@ from batchwright.doctor import (
 from batchwright.doctor.case import Case
 from batchwright.doctor.finding import DANGER, WARNING
 from batchwright.doctor.triage import SYMPTOMS, Symptom, examine
+from run_batchwright import run_line
 
 GIB = 2**30
 REPLAY = {"regime": "replay", "algo": "sac"}
@@ -122,12 +124,12 @@ CASES: dict[Symptom, tuple[Case, Case]] = {
         case(REPLAY, q_mean=60.0, episode_return=100.0, episode_length=100.0),
     ),
     replay.rrd_constant_returns: (
-        case(REPLAY | {"rrd": True}, episode_return=1.0, episode_return_std=0.0),
-        case(REPLAY | {"rrd": True}),
+        case(REPLAY | {"redistribute": "rrd"}, episode_return=1.0, episode_return_std=0.0),
+        case(REPLAY | {"redistribute": "rrd"}),
     ),
     replay.reward_model_variance: (
-        case(REPLAY | {"rrd": True}, reward_model_variance=0.0),
-        case(REPLAY | {"rrd": True}, reward_model_variance=0.1),
+        case(REPLAY | {"redistribute": "rrd"}, reward_model_variance=0.0),
+        case(REPLAY | {"redistribute": "rrd"}, reward_model_variance=0.1),
     ),
     outcome.wild_swings: (case(episode_return=lambda k: 100.0 * (k % 2)), case()),
     outcome.stuck: (case(episode_return=lambda k: 20.0 + k % 3), case()),
@@ -200,3 +202,20 @@ def test_a_myopic_gamma_is_told_the_horizon() -> None:
     finding = values.gamma_too_myopic(case({"gamma": 0.5}))
     assert finding is not None and finding.evidence["horizon_steps"] == 2.0
     assert finding.flags == ("--gamma 0.992",)  # 1 - 4/500: a horizon of a quarter of the episode
+
+
+def test_every_finding_has_its_row_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+    names = [finding.name for symptom in SYMPTOMS if (finding := symptom(CASES[symptom][0])) is not None]
+    assert [name for name in names if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.__name__)
+def test_the_flags_of_a_finding_can_be_pasted(symptom: Symptom) -> None:
+    finding = symptom(CASES[symptom][0])
+    assert finding is not None
+    algo = CASES[symptom][0].facts.get("algo")
+    for flags in finding.flags:
+        parts = "--components a b" if "component" in flags else ""
+        base = f"plan --obs-shape 4 --action-size 2 --algo {algo} {parts}"
+        assert run_line(f"{base} {flags}").code == 0, flags

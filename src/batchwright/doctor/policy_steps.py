@@ -251,7 +251,7 @@ def _larger_rollout(case: Case) -> str:
 
 def _factor_to_aim(kl: float | None) -> float:
     """KL grows with the square of the step: by how much the rate may grow to reach the usual one."""
-    return 10.0 if not kl else min(10.0, max(2.0, math.sqrt(AIMED_KL / kl)))
+    return 10.0 if not kl or kl < 0 else min(10.0, max(2.0, math.sqrt(AIMED_KL / kl)))
 
 
 def _upper(case: Case, name: str) -> float | None:

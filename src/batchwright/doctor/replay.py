@@ -65,7 +65,7 @@ def q_overestimation(case: Case) -> Finding | None:
 
 def rrd_constant_returns(case: Case) -> Finding | None:
     """Episodes that all have the same return: a reward model learns a constant."""
-    if not case.facts.get("rrd"):
+    if not case.facts.get("redistribute"):
         return None
     spread = case.column("episode_return_std")
     returns = case.returns()
@@ -81,10 +81,10 @@ def rrd_constant_returns(case: Case) -> Finding | None:
         DANGER,
         0.95,
         f"all episodes return {figure(float(returns.mean()))}, with a spread of {figure(max(overall, within))}.",
-        "return decomposition learns from differences between episodes; there are none (success-only data)",
+        "return decomposition learns from differences between episodes; there are none (success-only data): train "
+        "without --redistribute, or on episodes of differing success",
         "Ren et al., 2022; S1",
-        ("--no-rrd",),
-        {"return_mean": float(returns.mean()), "return_std": max(overall, within)},
+        evidence={"return_mean": float(returns.mean()), "return_std": max(overall, within)},
     )
 
 
