@@ -119,7 +119,7 @@
     const add = (name) => {
       const box = BW.el("input", { type: "checkbox", "aria-label": `choose ${name}`, onchange: () => { chosen[box.checked ? "add" : "delete"](name); tell(); } });
       box.checked = chosen.has(name);
-      const cells = Object.fromEntries(COLUMNS.map(([key]) => [key, BW.el("td", { class: key })]));
+      const cells = Object.fromEntries(COLUMNS.map(([key]) => [key, BW.el("td", { class: key, "data-label": key === "return" ? key : null })]));
       cells.name.append(BW.el("a", { href: runLink(name) }, name));
       const tr = BW.el("tr", {}, BW.el("td", { class: "choose" }, box), ...COLUMNS.map(([key]) => cells[key]));
       rows.set(name, { tr, box, cells, shown: "" });
@@ -239,7 +239,7 @@
       box.checked = true;
       const swatch = BW.svg("svg", { class: "swatch", viewBox: "0 0 16 8", "aria-hidden": "true" });
       swatch.append(BW.svg("line", { x1: 0, x2: 16, y1: 4, y2: 4, class: `line c${i % BW.COLOURS}`, "stroke-dasharray": BW.DASHES[Math.floor(i / BW.COLOURS) % BW.DASHES.length] }));
-      const own = { status: BW.el("td"), task: BW.el("td", { class: "task" }), return: BW.el("td", { class: "value" }), evaluation: BW.el("td", { class: "value" }), steps: BW.el("td", { class: "value" }) };
+      const own = { status: BW.el("td", { class: "status" }), task: BW.el("td", { class: "task" }), return: BW.el("td", { class: "value return", "data-label": "return" }), evaluation: BW.el("td", { class: "value evaluation", "data-label": "evaluation" }), steps: BW.el("td", { class: "value steps" }) };
       cells.set(name, own);
       return BW.el("tr", {}, BW.el("td", { class: "choose" }, box), BW.el("td", { class: "name" }, swatch, BW.el("a", { href: runLink(name) }, name)), ...Object.values(own));
     });

@@ -60,7 +60,7 @@
     curvesSection(grouped, axes, []);
     main.append(BW.section("Runs", BW.el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "runs" }, BW.el("table", { class: "runs compared" },
       BW.el("thead", {}, BW.el("tr", {}, ...["run", "status", "task", "score", "steps"].map((t, i) => BW.el("th", { scope: "col", class: i > 2 ? "value" : "" }, t)))),
-      BW.el("tbody", {}, ...data.runs.map((run) => { const s = run.summary, score = data.groups.flatMap((g) => g.scores).find((x) => x.run === s.name); return BW.el("tr", {}, BW.el("td", { class: "name" }, s.name), BW.el("td", {}, BW.chip(s.status)), BW.el("td", {}, BW.subtitle(s)), BW.el("td", { class: "value" }, BW.figure(score ? score.score : null)), BW.el("td", { class: "value" }, s.env_steps === null ? "–" : BW.short(s.env_steps))); })))),
+      BW.el("tbody", {}, ...data.runs.map((run) => { const s = run.summary, score = data.groups.flatMap((g) => g.scores).find((x) => x.run === s.name); return BW.el("tr", {}, BW.el("td", { class: "name" }, s.name), BW.el("td", { class: "status" }, BW.chip(s.status)), BW.el("td", { class: "task" }, BW.subtitle(s)), BW.el("td", { class: "value return", "data-label": "score" }, BW.figure(score ? score.score : null)), BW.el("td", { class: "value steps" }, s.env_steps === null ? "–" : BW.short(s.env_steps))); })))),
       ...data.runs.filter((run) => run.summary.notes.length).map((run) => BW.notes(run.summary.notes.map((note) => `${run.summary.name}: ${note}`)))));
     const advised = data.runs.filter((run) => run.findings.length);
     if (advised.length) main.append(BW.section("Findings", ...advised.flatMap((run) => [BW.el("h3", {}, run.summary.name), BW.advice(run.findings)])));

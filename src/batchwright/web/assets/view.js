@@ -150,6 +150,6 @@ BW.controls = (sight, axes) => {
 };
 
 BW.marksOf = (details) => [
-  ...details.events.filter((e) => ["resume", "diverged", "non-finite", "doctor"].includes(e.kind)).map((e) => ({ iteration: e.iteration, kind: e.kind === "resume" ? "resume" : "bad", text: `${e.kind}: ${e.message}` })),
+  ...details.events.filter((e) => ["resume", "diverged", "non-finite", "remedy"].includes(e.kind)).map((e) => ({ iteration: e.iteration, kind: e.kind === "resume" ? "resume" : e.kind === "remedy" ? "advised" : "bad", text: `${e.kind}: ${e.message}` })),
   ...details.advice.map((a) => ({ iteration: a.iteration, kind: "advised", text: a.message })),
 ];
