@@ -20,7 +20,7 @@ from batchwright.store.minibatches import layout, shuffled_orders
 from batchwright.training.build import build_session
 from batchwright.training.episode_update import episode_orders, make_episode_update
 from batchwright.training.episodes import room
-from batchwright.training.on_policy import iterate
+from batchwright.training.on_policy import find_bad_numbers, iterate
 from batchwright.training.settings import Schedules, update_shape
 from batchwright.training.update import make_update, start_learner
 from run_batchwright import plan
@@ -193,3 +193,13 @@ def test_stopped_and_resumed_by_episodes_is_the_same_as_never_stopped(engine: st
     assert batchwright.resume(run, quiet=True).iterations == iterations
     assert record(run) == record(whole)
     assert all(line["episodes"] == 3 for line in record(whole))
+
+
+def test_a_number_that_is_not_finite_is_named_by_its_episode() -> None:
+    session = build_session(made(), "CartPole-v1")
+    state = session.fresh_state()
+    state, told = iterate(session, state)
+    rollout = told.rollout
+    rollout.obs[3, 2, 1] = np.nan
+    bad = told._replace(gathered=told.gathered._replace(rollout=rollout), metrics=told.metrics | {"finite_rollout": 0})
+    assert find_bad_numbers(session, state, bad) == "observation[1] of episode 2 at step 3 of the rollout is nan"

@@ -15,8 +15,10 @@ MOST_BAD_ITERATIONS = 3
 """After so many rolled-back iterations in a row the run stops: it will not mend by itself."""
 
 
-def find_bad(rollout: Rollout, told: dict[str, Any], flat: Any, policy: Policy) -> str | None:
-    """What is not finite and where it began, or None where all is well."""
+def find_bad(
+    rollout: Rollout, told: dict[str, Any], flat: Any, policy: Policy, column: str = "environment"
+) -> str | None:
+    """What is not finite and where it began, or None where all is well; `column` is what stands side by side."""
     if not bool(told["finite_rollout"]):
         for name, leaves in (
             ("observation", jax.tree_util.tree_leaves_with_path(rollout.obs)),
@@ -26,11 +28,10 @@ def find_bad(rollout: Rollout, told: dict[str, Any], flat: Any, policy: Policy) 
                 array = np.asarray(leaf)
                 where = np.argwhere(~np.isfinite(array)) if array.dtype.kind == "f" else np.empty((0, 2), int)
                 if len(where):
-                    step, env, *rest = (int(i) for i in where[0])
+                    step, number, *rest = (int(i) for i in where[0])
                     part = f"{jax.tree_util.keystr(path)}{rest}" if rest or path else ""
-                    return (
-                        f"{name}{part} of environment {env} at step {step} of the rollout is {array[tuple(where[0])]}"
-                    )
+                    place = f"{column} {number} at step {step}"
+                    return f"{name}{part} of {place} of the rollout is {array[tuple(where[0])]}"
     if not bool(told["finite_parameters"]):
         array = np.asarray(flat)
         index = int(np.argwhere(~np.isfinite(array))[0][0])

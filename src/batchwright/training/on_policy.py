@@ -88,7 +88,8 @@ def undo(state: TrainState, before: TrainState) -> TrainState:
 
 def find_bad_numbers(session: Session, state: TrainState, told: Told) -> str | None:
     """What is not finite after an iteration, or None."""
-    return find_bad(told.rollout, told.metrics, state.learner.flat, session.policy)
+    column = "episode" if session.plan.get("rollout_episodes") else "environment"
+    return find_bad(told.rollout, told.metrics, state.learner.flat, session.policy, column)
 
 
 def restarted(session: Session, state: TrainState) -> TrainState:
