@@ -10,6 +10,7 @@ import numpy as np
 
 from batchwright.data.rollout import Episodes, Gathered, Rollout
 from batchwright.doctor.finding import Finding
+from batchwright.envs.engines import Engine
 from batchwright.planning.quantity import Plan
 from batchwright.training.guard import MOST_BAD_ITERATIONS
 from batchwright.training.remedies import good_of, is_due, rescue, treat
@@ -70,7 +71,7 @@ def run(regime: Regime, session: Any, state: Any, watch: Watch, actions: list[np
         if not session.resumes_from_state:
             actions.append(session.actions_given(told))
         for text in getattr(told, "remarks", ()):
-            watch.warn("components", int(state.counters.iteration) - 1, text)
+            watch.warn("remark", int(state.counters.iteration) - 1, text)
         record = regime.record(session, state, told, time.perf_counter() - began)
         iteration = int(state.counters.iteration)
         last = finished(plan, state)
@@ -143,6 +144,21 @@ def episode_figures(state: Any, episodes: Episodes) -> dict[str, Any]:
             "episode_length": float(lengths.mean()),
         }
     return record
+
+
+def special_figures(engine: Engine, episodes: Episodes) -> dict[str, float]:
+    """What only some environments tell of episodes that ended: returns of components, success."""
+    found: dict[str, float] = {}
+    ended = np.asarray(episodes.ended)
+    if episodes.components is not None and ended.any():
+        means = np.asarray(episodes.components)[ended].mean(0, dtype=np.float64)
+        names = zip(engine.reward_names, means, strict=True)
+        found |= {f"component/{name}/return": float(mean) for name, mean in names}
+    if episodes.success is not None:
+        success = np.asarray(episodes.success)[ended]
+        if np.isfinite(success).any():
+            found["success_rate"] = float(np.nanmean(success, dtype=np.float64))
+    return found
 
 
 def _guard(regime: Regime, state: Any, before: Any, told: Any, what: str | None, watch: Watch) -> Any:

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from batchwright.data.rollout import Episodes, Gathered, Rollout
+from batchwright.data.rollout import Gathered, Rollout
 from batchwright.envs.masks import refuse_empty
 from batchwright.training.build import Session
 from batchwright.training.checkpoint import digest
 from batchwright.training.guard import find_bad
-from batchwright.training.loop import Regime, count_iteration, done_share, episode_figures
+from batchwright.training.loop import Regime, count_iteration, done_share, episode_figures, special_figures
 from batchwright.training.reward_parts import remarks, take_in
 from batchwright.training.running import merge_obs, merge_rewards, merge_targets
 from batchwright.training.state import TrainState
@@ -107,7 +107,7 @@ def make_record(session: Session, state: TrainState, told: Told, iteration_secon
     record = episode_figures(state, told.gathered.episodes)
     if session.plan.get("rollout_episodes"):
         record["surplus_steps"] = told.gathered.surplus_steps
-    record |= _special(session, told.gathered.episodes, np.asarray(told.gathered.episodes.ended))
+    record |= special_figures(session.engine, told.gathered.episodes)
     hidden = ("finite_rollout", "finite_parameters", "transitions", "target_mean", "target_squares")
     record |= {name: float(value) for name, value in metrics.items() if name not in hidden}
     record["updates"] = int(record["updates"])
@@ -121,20 +121,6 @@ def make_record(session: Session, state: TrainState, told: Told, iteration_secon
         "steps_per_second": told.gathered.env_steps / iteration_seconds,
     }
     return record
-
-
-def _special(session: Session, episodes: Episodes, ended: np.ndarray) -> dict[str, float]:
-    """What only some environments tell of episodes that ended: returns of components, success."""
-    found: dict[str, float] = {}
-    if episodes.components is not None and ended.any():
-        means = np.asarray(episodes.components)[ended].mean(0, dtype=np.float64)
-        names = zip(session.engine.reward_names, means, strict=True)
-        found |= {f"component/{name}/return": float(mean) for name, mean in names}
-    if episodes.success is not None:
-        success = np.asarray(episodes.success)[ended]
-        if np.isfinite(success).any():
-            found["success_rate"] = float(np.nanmean(success, dtype=np.float64))
-    return found
 
 
 ON_POLICY_REGIME = Regime(iterate, find_bad_numbers, undo, restarted, make_record)

@@ -10,10 +10,9 @@ import numpy as np
 
 from batchwright.collect.transitions import stored_rewards
 from batchwright.data.rollout import Gathered, Rollout
-from batchwright.nets.normalise import Running
 from batchwright.training.checkpoint import digest
 from batchwright.training.guard import find_bad
-from batchwright.training.loop import Regime, count_iteration, done_share, episode_figures
+from batchwright.training.loop import Regime, count_iteration, done_share, episode_figures, special_figures
 from batchwright.training.replay_build import ReplaySession, ReplayState
 from batchwright.training.state import Moments
 
@@ -27,6 +26,8 @@ class Told(NamedTuple):
     collect_seconds: float
     draw_seconds: float
     update_seconds: float
+    remarks: tuple[str, ...] = ()
+    """What a user should hear of this iteration."""
 
     @property
     def rollout(self) -> Rollout:
@@ -58,7 +59,8 @@ def iterate(session: ReplaySession, state: ReplayState) -> tuple[ReplayState, To
     done = time.perf_counter()
     gathered = Gathered(position, rollout, episodes, rollout.action, session.plan["steps_per_iteration"])
     state = count_iteration(state._replace(position=position, learner=learner), gathered)
-    return state, Told(gathered, metrics, updates, collected - start, drawn_at - collected, done - drawn_at)
+    times = (collected - start, drawn_at - collected, done - drawn_at)
+    return state, Told(gathered, metrics, updates, *times, session.remarks(env_steps, updates))
 
 
 def is_finite(rollout: Rollout) -> bool:
@@ -73,8 +75,10 @@ def _merge_obs(session: ReplaySession, state: ReplayState, rollout: Rollout) -> 
         return state
     rows = np.asarray(session.policy.inputs.vector(jax.tree.map(lambda x: x[:-1], rollout.obs)), np.float64)
     rows = rows[np.asarray(rollout.valid)]
+    if not len(rows):
+        return state
     merged = state.obs.running.merge(len(rows), rows.mean(0), np.square(rows - rows.mean(0)).sum(0))
-    return state._replace(obs=Moments.of(Running(merged.count, merged.mean, merged.squares)))
+    return state._replace(obs=Moments.of(merged))
 
 
 def find_bad_numbers(session: ReplaySession, state: ReplayState, told: Told) -> str | None:
@@ -101,7 +105,7 @@ def restarted(session: ReplaySession, state: ReplayState) -> ReplayState:
 def make_record(session: ReplaySession, state: ReplayState, told: Told, iteration_seconds: float) -> dict[str, Any]:
     """One line of the metric record."""
     plan = session.plan
-    record = episode_figures(state, told.gathered.episodes)
+    record = episode_figures(state, told.gathered.episodes) | special_figures(session.engine, told.gathered.episodes)
     hidden = ("finite_rollout", "finite_parameters")
     record |= {name: float(value) for name, value in told.metrics.items() if name not in hidden}
     if "critic_loss" in record:

@@ -142,7 +142,16 @@ class ReplaySession(EngineSession):
         """After the warm-up; where rewards are made of returns, not before an episode has ended."""
         if env_steps_before < self.plan["warmup_steps"]:
             return False
-        return self.plan.get("redistribute") is None or len(self.buffer.table.whole().first) > 0
+        if self.plan.get("redistribute") is None:
+            return self.buffer.transitions > 0
+        return len(self.buffer.table.whole().first) > 0
+
+    def remarks(self, env_steps_before: int, updates: int) -> tuple[str, ...]:
+        """Said once, where the warm-up is over and rewards made of returns still have no return to go by."""
+        first = 0 <= env_steps_before - self.plan["warmup_steps"] < self.plan["steps_per_iteration"]
+        if updates or not first:
+            return ()
+        return ("no episode has ended and stands whole in the buffer: no update is made until one does",)
 
     def draw(self, iteration: int) -> Drawn:
         """What all updates of an iteration draw from the buffer, by rows."""
