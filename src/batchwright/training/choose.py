@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,7 @@ from batchwright.core.files import write_atomically
 from batchwright.core.machine import usable_cores
 from batchwright.envs import envpool_source
 from batchwright.envs.engines import available_engines, measure_engines
+from batchwright.envs.tasks import OWN_TASKS
 
 SECONDS_EACH = 0.25
 # Two measurements of one engine differ by up to a third on a busy machine: a smaller gain is no reason to change.
@@ -52,18 +54,25 @@ def choose_engine(
     `family` is how the names of the engines begin that may be chosen; `info_keys` are entries of info that the engine
     has to give.
     """
-    engines = [name for name in available_engines(env) if name.startswith(family)]
-    engines = [name for name in engines if not info_keys or gives_info(env, name, info_keys)]
-    engines = [name for name in engines if name != WORKERS] or engines
-    memory = _Memory(f"{env}|{num_envs}|{may_change_envs}|{usable_cores()}|{_versions()}|{','.join(engines)}")
+    workers = started_by_command() and usable_cores() > 1 and num_envs > 1
+    wanted = f"{family}|{','.join(info_keys)}|{'workers' if workers else ''}"
+    memory = _Memory(f"{env}|{num_envs}|{may_change_envs}|{usable_cores()}|{_versions()}|{wanted}")
     known = memory.read()
     if known is not None:
         return Choice(known["engine"], known["num_envs"], known["reason"] + " (measured earlier on this machine)")
-    if len(engines) == 1 and not may_change_envs:
+    # A task of ours is measured before EnvPool is asked: its import takes 2 s.
+    ours = env in OWN_TASKS and not family and not info_keys
+    rates = _measure(env, [num_envs], ["jax"]) if ours else {}
+    enough = ours and rates["jax", num_envs] >= ENOUGH_STEPS_PER_SECOND
+    possible = ["jax"] if enough else [name for name in available_engines(env) if name.startswith(family)]
+    possible = [name for name in possible if not info_keys or gives_info(env, name, info_keys)]
+    engines = [name for name in possible if name != WORKERS] or possible
+    workers = workers and WORKERS in possible and ONE_BY_ONE in possible
+    if len(engines) == 1 and not may_change_envs and not workers and not rates:
         return Choice(engines[0], num_envs, f"the only engine that has {env}")
-    rates = _measure_until_enough(env, num_envs, engines)
+    rates |= _measure_until_enough(env, num_envs, [name for name in engines if (name, num_envs) not in rates])
     engine = _best([(name, num_envs) for name in engines], rates)[0]
-    if engine == ONE_BY_ONE and usable_cores() > 1 and num_envs > 1:
+    if workers and engine == ONE_BY_ONE:
         rates |= _measure(env, [num_envs], [WORKERS])
         engine = WORKERS if rates[WORKERS, num_envs] > WORKERS_GAIN * rates[engine, num_envs] else engine
     if may_change_envs:
@@ -81,6 +90,14 @@ def gives_info(env: str, engine: str, keys: Sequence[str]) -> bool:
     if engine == "envpool":
         return set(keys) <= set(envpool_source.info_keys(env))
     return engine != "jax"
+
+
+def started_by_command() -> bool:
+    """Whether this is the command `batchwright`, which worker processes can import without starting it again.
+
+    A program of the user's own may lack the guard `if __name__ == "__main__"`: there workers have to be asked for.
+    """
+    return Path(getattr(sys.modules["__main__"], "__file__", None) or "").stem in ("batchwright", "cli")
 
 
 Rates = dict[tuple[str, int], float]

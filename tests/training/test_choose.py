@@ -1,0 +1,56 @@
+"""Which engine is taken, given what each was measured at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchwright.training import choose
+
+ENGINES = ("jax", "envpool", "gymnasium-sync", "gymnasium-async")
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Engines in the order they are measured, at the rates of a test; nothing is remembered from elsewhere."""
+    asked: list[str] = []
+    rates = {"jax": 2e5, "envpool": 1e5, "gymnasium-sync": 8e3, "gymnasium-async": 11e3}
+
+    def measure(env: str, counts: list[int], engines: list[str]) -> choose.Rates:
+        asked.extend(engines)
+        return {
+            (name, count): 2e6 if "quick" in env and name == "jax" else rates[name]
+            for name in engines
+            for count in counts
+        }
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(choose, "available_engines", lambda env: ENGINES)
+    monkeypatch.setattr(choose, "_measure", measure)
+    monkeypatch.setattr(choose, "usable_cores", lambda: 2)
+    return asked
+
+
+def test_the_search_ends_at_an_engine_that_is_fast_enough(measured: list[str]) -> None:
+    assert choose.choose_engine("quick", 8, False, lambda text: None).engine == "jax"
+    assert measured == ["jax"]
+    assert choose.choose_engine("slow", 8, False, lambda text: None).engine == "jax"
+    assert measured[1:] == ["jax", "envpool", "gymnasium-sync"]
+
+
+def test_workers_are_taken_where_they_pay_and_only_by_the_command(
+    measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose, "started_by_command", lambda: True)
+    choice = choose.choose_engine("slow", 8, False, lambda text: None, "gymnasium")
+    assert choice.engine == "gymnasium-async"  # 11,000 against 8,000: more than 1.25 times
+    assert "gymnasium-sync x 8: 8,000" in choice.reason
+    monkeypatch.setattr(choose, "started_by_command", lambda: False)
+    assert choose.choose_engine("slow", 8, False, lambda text: None, "gymnasium").engine == "gymnasium-sync"
+
+
+def test_the_choice_is_remembered(measured: list[str]) -> None:
+    first, second = (choose.choose_engine("slow", 8, False, lambda text: None) for _ in range(2))
+    assert second.engine == first.engine and "measured earlier" in second.reason
+    assert len(measured) == 3
