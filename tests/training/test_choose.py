@@ -19,11 +19,8 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     def measure(env: str, counts: list[int], engines: list[str]) -> choose.Rates:
         asked.extend(engines)
-        return {
-            (name, count): 2e6 if "quick" in env and name == "jax" else rates[name]
-            for name in engines
-            for count in counts
-        }
+        quick = {"jax": 2e6} if env in ("quick", "CartPole-v1") else {}
+        return {(name, count): (rates | quick)[name] for name in engines for count in counts}
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(choose, "available_engines", lambda env: ENGINES)
@@ -37,6 +34,14 @@ def test_the_search_ends_at_an_engine_that_is_fast_enough(measured: list[str]) -
     assert measured == ["jax"]
     assert choose.choose_engine("slow", 8, False, lambda text: None).engine == "jax"
     assert measured[1:] == ["jax", "envpool", "gymnasium-sync"]
+
+
+def test_envpool_is_not_asked_where_a_task_of_ours_is_fast_enough(
+    measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose, "available_engines", lambda env: pytest.fail("EnvPool was asked"))
+    assert choose.choose_engine("CartPole-v1", 8, False, lambda text: None).engine == "jax"
+    assert measured == ["jax"]
 
 
 def test_workers_are_taken_where_they_pay_and_only_by_the_command(
