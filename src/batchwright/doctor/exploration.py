@@ -9,7 +9,7 @@ from batchwright.doctor.finding import GUIDE, NOTE, WARNING, Finding, figure, fl
 from batchwright.doctor.outcome import relative_gain
 from batchwright.planning.defaults import ENTROPY_START
 
-EARLY = 0.4
+EARLY = 0.25
 """Share of the run before which a policy should still try things."""
 COLLAPSED_SHARE = 0.15
 COLLAPSED_NATS = 3.0

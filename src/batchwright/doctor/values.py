@@ -6,6 +6,7 @@ import numpy as np
 
 from batchwright.doctor.case import Case
 from batchwright.doctor.finding import DANGER, GUIDE, NOTE, WARNING, Finding, figure, flag
+from batchwright.doctor.outcome import stuck
 from batchwright.doctor.usual import outside
 
 MYOPIC_SHARE = 1 / 30
@@ -110,7 +111,10 @@ def values_not_learned(case: Case) -> Finding | None:
 
 
 def explained_variance_negative(case: Case) -> Finding | None:
-    """The symptom alone: values that are worse than a constant, late in the run."""
+    """The symptom alone: values that are worse than a constant, late in the run.
+
+    Where a task is solved all targets are alike, and nothing is left to explain: an alarm only where it is not.
+    """
     late = case.column("explained_variance")
     late = late[len(late) // 3 :]
     late = late[np.isfinite(late)]
@@ -120,7 +124,7 @@ def explained_variance_negative(case: Case) -> Finding | None:
     factor = case.facts.number("value_rate_factor") or 1.0
     return Finding(
         "explained-variance-negative",
-        WARNING if explained < -0.5 else NOTE,
+        WARNING if explained < -0.5 and stuck(case) is not None else NOTE,
         0.5,
         f"values explain {figure(explained)} of the variance of their targets: worse than a constant.",
         "the critic lags behind, or the scale of its targets moves",
