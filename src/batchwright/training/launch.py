@@ -43,7 +43,7 @@ from batchwright.training.replay_build import build_replay_session
 from batchwright.training.session import EngineSession
 from batchwright.training.signals import stop_when_asked
 from batchwright.training.state import TrainState
-from batchwright.watch.gauges import MemoryGauge
+from batchwright.watch.gauges import AcceleratorGauge, MemoryGauge
 from batchwright.watch.lines import RETURN
 from batchwright.watch.metric_log import EventLog, MetricLog, read_events, read_metrics
 from batchwright.watch.progress import Progress
@@ -146,7 +146,7 @@ class _Watch:
         self.metrics = MetricLog(run.metrics_path)
         self._voices = voices
         self.take_up([])
-        self.memory = MemoryGauge()
+        self.gauges = MemoryGauge(), AcceleratorGauge()
         self.writers = make_writers(voices.writers, run, lambda message: self.warn("writer", 0, message))
         self.evaluation: dict[str, Any] = {}
         self.stopping: Callable[[], bool] = lambda: False
@@ -177,7 +177,8 @@ class _Watch:
         self.progress.note(_told_of(event), warning=True)
 
     def record(self, record: dict[str, Any]) -> None:
-        record |= self.memory.read()
+        for gauge in self.gauges:
+            record |= gauge.read()
         self.metrics.record(record)
         self.moving.add(record.get(RETURN))
         for writer in self.writers:
@@ -248,6 +249,7 @@ class _Watch:
         return self.stopping()
 
     def close(self) -> None:
+        self.gauges[1].close()
         self.evaluator.close()
         self.metrics.close()
         for writer in self.writers:
