@@ -124,17 +124,17 @@ class RunRecord:
     def notes(self) -> list[str]:
         """What is wrong with the record, in sentences; empty for most runs."""
         with self.lock:
-            notes = [f"{file}: {trouble}." for file, trouble in self._troubles.items()]
+            notes = [f"{file} {trouble}." for file, trouble in self._troubles.items()]
             if self._written - time.time() > CLOCK_SLACK_SECONDS:
                 notes.append("files are dated in the future: ages are not known.")
             for file, tail in (("metrics.jsonl", self.metrics), ("events.jsonl", self._events)):
                 if tail.unreadable:
-                    notes.append(f"{file}: {counted(tail.unreadable, 'line')} cannot be read and are passed over.")
+                    notes.append(f"{file}: passed over {counted(tail.unreadable, 'line')} that cannot be read.")
             if self.metrics.is_torn:
                 notes.append("metrics.jsonl: the last line is not whole; it is shown when it is.")
             if self.columns.without_iteration:
                 notes.append(
-                    f"metrics.jsonl: {counted(self.columns.without_iteration, 'line')} without iteration are left out."
+                    f"metrics.jsonl: left out {counted(self.columns.without_iteration, 'line')} without iteration."
                 )
             if self.columns.repeated:
                 notes.append(
@@ -144,7 +144,9 @@ class RunRecord:
             if self.columns.rows and "env_steps" not in self.columns.axes():
                 notes.append("metrics.jsonl: env_steps are missing or go back; curves are drawn over iterations.")
             if self.columns.left_out:
-                notes.append(f"metrics.jsonl: {counted(len(self.columns.left_out), 'metric')} too many are left out.")
+                notes.append(
+                    f"metrics.jsonl: left out {counted(len(self.columns.left_out), 'metric')} beyond the first 1,000."
+                )
             if self._clock_jump:
                 notes.append(f"the clock went back by {self._clock_jump:,.0f} s during the run: times may be wrong.")
             return notes
