@@ -97,6 +97,14 @@ def test_float32_images_are_four_times_as_large() -> None:
     assert large["transition_bytes"] - 9 == 4 * 84 * 84 * 4
 
 
+def test_an_environment_tells_the_type_of_its_observations_itself() -> None:
+    with pytest.raises(UserError, match="told by Pendulum-v1 itself: float32"):
+        plan(env="Pendulum-v1", algo="sac", obs_dtype="float16")
+    found = plan(env="Pendulum-v1", preset="libero")
+    assert found["transition_bytes"] == 3 * 4 + 4 + 5
+    assert any("stored as float32, not as the uint8 of preset libero" in warning for warning in found.warnings)
+
+
 def test_storing_next_observations_doubles_them_in_the_buffer_and_not_in_a_batch() -> None:
     shared, apart = (plan(algo="sac", obs_shape="17", action_size=6, store_next_obs=on) for on in (False, True))
     assert apart["transition_bytes"] == shared["transition_bytes"] + 68

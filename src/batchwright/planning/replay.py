@@ -174,7 +174,7 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
         ledger.wish("replay_on", "device", "where its updates are", unit="")
         ledger.remark("memory is not planned: name an environment, or --obs-shape and --action-size.")
         return
-    dtype = ledger.stated("obs_dtype") or task.obs_dtype or "float32"
+    dtype = _stored_dtype(ledger, task)
     discrete = task.discrete if task.discrete is not None else ledger.config.algo == "dqn"
     one = transition_bytes(task.obs_shape, dtype, task.action_size or 1, discrete)
     stored = one.stored(with_next)
@@ -197,6 +197,19 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
         f"{capacity} transitions x {stored} B = {show_bytes(capacity * stored)}",
     )
     _settle_place(ledger, machine, capacity * stored)
+
+
+def _stored_dtype(ledger: Ledger, task: TaskFacts) -> str:
+    """As the environment gives its observations; where none is named, as stated."""
+    stated = ledger.stated("obs_dtype")
+    if task.name is None or task.obs_dtype is None:
+        return stated or task.obs_dtype or "float32"
+    if stated not in (None, task.obs_dtype):
+        origin = ledger.resolved.origin("obs_dtype")
+        if origin is None or origin.kind != "preset":
+            raise UserError(f"--obs-dtype is told by {task.name} itself: {task.obs_dtype}.", ["leave out --obs-dtype"])
+        ledger.remark(f"observations of {task.name} are stored as {task.obs_dtype}, not as the {stated} of {origin}.")
+    return task.obs_dtype
 
 
 def _settle_place(ledger: Ledger, machine: Machine, buffer_bytes: int) -> None:
