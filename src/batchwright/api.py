@@ -123,8 +123,11 @@ def prepare(
 ) -> Path:
     """A run directory with its plan, nothing trained yet: `resume` trains it; `on_plan` is shown the plan first."""
     set_up_jax()
+    from batchwright.core.run_dir import RunDir
     from batchwright.training.launch import create_run
 
+    if run_dir is not None:
+        RunDir.refuse_used(run_dir)  # before engines are measured, which takes seconds
     resolved, made = plan_to_train(
         env, preset, config, None if quiet else print, own_network=network is not None, **wishes
     )

@@ -70,11 +70,17 @@ class RunDir:
         """A new, empty run directory: at `path`, or `root/<name_hint>-<date>-<time>[-k]`; see `run_name`."""
         if path is None:
             return _create_named(root, f"{name_hint}-{(now or datetime.now()):%Y%m%d-%H%M%S}")
+        run = cls.refuse_used(path)
+        with _explain_refusal(run.path):
+            run.path.mkdir(parents=True, exist_ok=True)
+        return run
+
+    @classmethod
+    def refuse_used(cls, path: str | Path) -> RunDir:
+        """A run directory that may be created; one that is in use is refused."""
         run = cls(Path(path).expanduser())
         if run.path.exists() or run.path.is_symlink():
             _refuse_used(run)
-        with _explain_refusal(run.path):
-            run.path.mkdir(parents=True, exist_ok=True)
         return run
 
     @classmethod
