@@ -74,7 +74,7 @@ def reward_scale(case: Case) -> Finding | None:
     # At the end of a solved task all targets are alike: the first half tells the scale.
     spread = case.highest("target_std", 0.0, 0.5) if spread < SMALL_TARGETS else spread
     assert spread is not None
-    too_large, too_small = spread > LARGE_TARGETS, spread < SMALL_TARGETS
+    too_large, too_small = spread > LARGE_TARGETS, spread < SMALL_TARGETS or _worth(case) < SMALL_TARGETS
     if normalised or not (too_large or too_small):
         return None
     loss, norm = case.typical("value_loss"), case.typical("gradient_norm")
@@ -89,6 +89,15 @@ def reward_scale(case: Case) -> Finding | None:
         (flag("normalize_rewards", True), "--popart --no-normalize-rewards"),
         {"reward_abs_mean": size, "target_std": spread, "value_loss": loss, "gradient_norm": norm},
     )
+
+
+def _worth(case: Case) -> float:
+    """The most that a return has been worth within the horizon; infinite where no episode has ended."""
+    returns, length = case.returns(), case.typical("episode_length")
+    if not len(returns) or not length:
+        return np.inf
+    horizon = 1 / max(1e-6, 1 - (case.facts.number("gamma") or 0.99))
+    return float(np.abs(returns).max()) * min(1.0, horizon / length)
 
 
 def values_not_learned(case: Case) -> Finding | None:
