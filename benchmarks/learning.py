@@ -48,6 +48,8 @@ def one(preset: str, seed: int, extra: list[str]) -> dict[str, Any]:
         result = _call([*words, "--eval-every", "0"])
         found = _call(["eval", run, "--episodes", str(EPISODES), "--seed", "1000", "--json"])
     told = {"success_rate": found["success_rate"]} if "success_rate" in found else {}
+    # Said at once: a judgement takes long, and one that is stopped should leave what it found.
+    print(f"{preset}, seed {seed}: {found['mean']:.1f}", file=sys.stderr, flush=True)
     return {"seed": seed, "mean": found["mean"], **told, **{name: result[name] for name in ("env_steps", "seconds")}}
 
 
