@@ -61,6 +61,11 @@ def test_updates_are_stated_per_environment_step_too() -> None:
     assert found["reuse"] == 8  # 25 x 32 drawn for 100 collected
 
 
+@pytest.mark.parametrize("num_envs", [1, 3, 8, 100])
+def test_more_environments_keep_one_update_per_step(num_envs: int) -> None:
+    assert plan(algo="sac", num_envs=num_envs)["updates_per_step"] == 1
+
+
 # Bytes
 
 

@@ -15,7 +15,7 @@ from batchwright.api import prepare
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
 from batchwright.store.episode_table import EpisodeTable
-from batchwright.training.replay import iterate
+from batchwright.training.replay import find_bad_numbers, iterate
 from batchwright.training.replay_build import build_replay_session
 from batchwright.watch.metric_log import read_events
 from run_batchwright import plan, refusal
@@ -168,6 +168,29 @@ def test_the_buffer_takes_the_bytes_of_the_plan(env: str, algo: str, store_next_
     made = plan(env=env, algo=algo, engine="jax", replay_transitions=20_000, store_next_obs=store_next_obs)
     session = build_replay_session(made, env)
     assert session.buffer.nbytes == pytest.approx(made["buffer_bytes"], rel=0.02)
+
+
+def test_numbers_that_are_not_finite_never_enter_the_buffer() -> None:
+    session = build_replay_session(plan(**(SMALL | {"warmup_steps": 0})), "Pendulum-v1")
+    state = session.fresh_state()
+    state, _ = iterate(session, state)
+    collect, before = session.collect, state
+
+    def broken(*words: Any) -> Any:
+        position, rollout, episodes = collect(*words)
+        return position, rollout._replace(obs=rollout.obs.at[3, 1].set(np.nan)), episodes
+
+    session.collect = broken
+    state, told = iterate(session, state)
+    assert find_bad_numbers(session, state, told) == "observation[0] of environment 1 at step 3 of the rollout is nan"
+    assert session.buffer.transitions == 20
+    assert np.array_equal(state.learner.flat, before.learner.flat)
+    session.collect = collect
+    for _ in range(3):
+        state, told = iterate(session, state)
+        assert find_bad_numbers(session, state, told) is None
+    assert np.isfinite(np.asarray(session.buffer.frames.obs)).all()
+    assert session.buffer.transitions == 80
 
 
 # Rewards made of returns
