@@ -67,6 +67,22 @@ BASES = {
         "LunarLander-v3", {"preset": "ppo-lunarlander", "total_steps": 60_000, "num_envs": 8, "engine": "envpool"}
     ),
     "reinforce": Base("CartPole-v1", {"preset": "reinforce-cartpole", "total_steps": 60_000}),
+    "sac": Base(
+        "IdentityContinuous-v0",
+        {"algo": "sac", "hidden": "64,64", "learning_rate": 1e-3, "gamma": 0.5, "total_steps": 3_000},
+    ),
+    "rrd": Base(
+        "IdentityContinuous-v0",
+        {
+            "algo": "sac",
+            "redistribute": "rrd",
+            "episodic_reward": True,
+            "hidden": "64,64",
+            "learning_rate": 1e-3,
+            "gamma": 0.5,
+            "total_steps": 3_000,
+        },
+    ),
     "a2c": Base("CartPole-v1", {"preset": "a2c-cartpole", "total_steps": 60_000}),
 }
 
@@ -177,6 +193,9 @@ FAULTS = (
         ("rollout-too-large",),
         {"num_envs": 8, "rollout_steps": 1664, "minibatch_transitions": 256},
     ),
+    Fault("learning rate x 100", "sac", LR_HIGH, {"learning_rate": 0.1}),
+    Fault("one update per 100 steps", "sac", ("replay-ratio",), {"updates_per_iteration": 1, "rollout_steps": 100}),
+    Fault("constant returns for RRD", "rrd", ("rrd-constant-returns",), env=_sick("constant"), repairable=False),
     Fault("actions far outside their box", "pendulum", ("actions-clipped",), {"log_std_start": 2.0}),
 )
 
@@ -189,6 +208,8 @@ HEALTHY: dict[str, Base] = {
     "ppo-lunarlander": BASES["lunarlander"],
     "a2c-cartpole": BASES["a2c"],
     "reinforce-cartpole": BASES["reinforce"],
+    "sac on identity": BASES["sac"],
+    "sac with rrd on identity": BASES["rrd"],
     "identity, defaults": BASES["identity"],
     "choice, defaults": BASES["choice"],
     "two choices, defaults": BASES["two-choices"],

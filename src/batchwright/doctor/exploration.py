@@ -21,7 +21,7 @@ def entropy_collapse(case: Case) -> Finding | None:
     """A policy that became certain early, while its return then stood still."""
     entropy = case.column("entropy")
     finite = entropy[np.isfinite(entropy)]
-    if len(finite) < 5 or case.share_done < 0.15:
+    if len(finite) < 5 or case.share_done < 0.15 or case.facts.get("regime") == "replay":
         return None
     start = float(np.max(finite[: max(1, len(finite) // 20)]))
     boxes = _has_boxes(case)
@@ -88,7 +88,7 @@ def entropy_bonus_too_high(case: Case) -> Finding | None:
     finite = entropy[np.isfinite(entropy)]
     bonus = case.typical("entropy_bonus", 0.0, 0.5)
     bonus = case.facts.number("entropy_start") if bonus is None else bonus
-    if len(finite) < 5 or bonus is None or bonus < HIGH_BONUS / 2:
+    if len(finite) < 5 or bonus is None or bonus < HIGH_BONUS / 2 or case.facts.get("regime") == "replay":
         return None
     start, late = float(finite[0]), float(np.median(finite[len(finite) // 2 :]))
     high = late >= start - 0.05 if _has_boxes(case) else late >= 0.9 * float(np.max(finite))
