@@ -366,6 +366,42 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
+def speed_replay(report: dict[str, Any]) -> str:
+    """Time of one step of SAC, update included, beside the peers and the products of its layers alone."""
+    rows = []
+    for threads, found in report.items():
+        for name in ("batchwright", "sb3", "sbx", "bound"):
+            took = found["median_seconds_per_step"][name]
+            ours = found["median_seconds_per_step"]["batchwright"]
+            label = "products alone" if name == "bound" else name
+            cells = [f"{1e3 * took[clock]:.1f}" for clock in ("cpu", "wall")]
+            ratios = [times(took[clock] / ours[clock]) for clock in ("cpu", "wall")]
+            rows.append([threads, label, cells[0], ratios[0], cells[1], ratios[1]])
+    one = next(iter(report.values()))
+    told = (
+        f"SAC on {one['env']}: 256-256 units, 256 transitions per update, one update per step; medians of "
+        f"{one['repeats']} turns of {one['steps']} steps, load average {one['load_average']:.0f} at the end. "
+        f"The products of one update are {one['update_megaflops']:.0f} MFLOP. On a busy machine CPU time is the "
+        "figure, wall time is not."
+    )
+    columns = ["", "", "CPU ms per step", "against ours", "wall ms per step", "against ours"]
+    return told + "\n\n" + table(columns, rows)
+
+
+def rrd(report: dict[str, Any]) -> str:
+    """Returns of SAC on delayed rewards, by task, steps and variant."""
+    groups: dict[tuple[str, str, str], list[float]] = {}
+    for key, run in report.items():
+        env, steps, name, _ = key.split("|")
+        groups.setdefault((env, steps, name), []).append(run["mean"])
+    rows = []
+    for (env, steps, name), means in groups.items():
+        spread = f"{min(means):,.0f} to {max(means):,.0f}"
+        rows.append([env, f"{int(steps):,}", name, str(len(means)), f"{statistics.median(means):,.1f}", spread])
+    told = "Last evaluation, 10 episodes, exploration off; 64-64 units, one update per step; returns of true rewards."
+    return told + "\n\n" + table(["task", "steps", "rewards", "seeds", "median return", "lowest to highest"], rows)
+
+
 # (title, file, command that writes it, text of its record)
 SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     (
@@ -379,6 +415,8 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("Limit", "limit.json", "python benchmarks/limit.py --json benchmarks/results/limit.json", limit),
     ("Claims of batch training", "claims.json", "python benchmarks/claims.py", claims),
     ("Doctor", "doctor.json", "python benchmarks/doctor.py judge --json benchmarks/results/doctor.json", doctor),
+    ("Replay: speed", "speed_replay.json", "python benchmarks/speed_replay.py", speed_replay),
+    ("Replay: delayed rewards", "rrd.json", "python benchmarks/rrd.py", rrd),
     ("Start-up", "startup.json", "python benchmarks/startup.py --json benchmarks/results/startup.json", startup),
 )
 
