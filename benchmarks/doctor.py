@@ -118,7 +118,7 @@ def judge(root: Path) -> dict[str, Any]:
                 "case": key,
                 "seed": seed,
                 "env": (fault.env if fault and fault.env else base.env).rsplit("/", 1)[-1],
-                "half": "setting" if (zlib.crc32(key.encode()) + seed) % 2 == 0 else "judging",
+                "half": "setting" if (zlib.crc32(key.encode()) + seed) % 2 == 1 else "judging",
                 "alarms": names,
                 "mean": json.loads((folder / "outcome.json").read_text())["mean"],
             }
