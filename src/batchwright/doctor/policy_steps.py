@@ -54,7 +54,7 @@ def learning_rate_too_high(case: Case) -> Finding | None:
     """The policy moves too far in each iteration, and no other number explains it better."""
     moved, above = moved_too_far(case), outside(case, "learning_rate")
     blamed = most_blamed_mover(case)
-    if max(moved, 1.0 if above > 1 else 0.0) < 0.25 or blamed not in (None, "learning_rate"):
+    if max(moved, 2 * above) < 0.25 or blamed not in (None, "learning_rate"):
         return None
     rate = case.facts.number("learning_rate") or case.highest("learning_rate")
     kl = _upper(case, "kl")
