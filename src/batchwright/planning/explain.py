@@ -120,7 +120,29 @@ LEVERS: dict[str, tuple[str, str]] = {
     ),
     "learning_rate": ("faster, until it diverges", "steadier, until it crawls"),
     "entropy_start": ("explores longer", "commits sooner; may collapse on the first thing that pays"),
+    "entropy_floor_discrete": (
+        "choices stay open longer; above what the task allows it forbids a sure policy",
+        "lets a choice become certain; 0 is no floor",
+    ),
+    "entropy_floor_continuous": (
+        "boxes keep their spread; too high blurs fine control",
+        "lets the spread shrink; below the least there is, no floor",
+    ),
+    "gae_lambda": (
+        "advantages lean on what really happened: less bias, more variance",
+        "advantages lean on the value function: less variance, wrong where it is wrong",
+    ),
+    "clip_range": ("larger steps from each rollout; may go too far", "smaller, safer steps; slower"),
     "max_grad_norm": ("lets large gradients through", "tames spikes; very low slows learning"),
+    "replay_transitions": (
+        "older and more varied experience; memory grows with it",
+        "fresher experience; forgets what is rarely seen",
+    ),
+    "warmup_steps": ("critics begin with more varied data; learning begins later", "learns at once, from little"),
+    "polyak": ("targets follow quickly and may chase themselves", "steadier targets that follow more slowly"),
+    "updates_per_target": ("steadier targets, older values", "fresher targets, less steady"),
+    "epsilon_end": ("keeps trying random actions", "acts on what it knows; may miss what is better"),
+    "reward_learning_rate": ("rewards are found sooner, and move under the policy", "steadier rewards, later"),
 }
 
 
