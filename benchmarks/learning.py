@@ -30,6 +30,8 @@ TASKS = {
     "ppo-hopper": ("Hopper-v5", 2383.0, "CleanRL, 1M steps"),
     "a2c-cartpole": ("CartPole-v1", 475.0, "solved"),
     "reinforce-cartpole": ("CartPole-v1", 475.0, "solved"),
+    "sac-pendulum": ("Pendulum-v1", -157.0, "RL Zoo, 20k steps"),
+    "dqn-cartpole": ("CartPole-v1", 500.0, "RL Zoo, 50k steps"),
     "ppo-moving": ("Moving-v0", 0.9, "success rate asked for"),
     "ppo-sliding": ("Sliding-v0", 0.9, "success rate asked for"),
     "ppo-platform": ("Platform-v0", 0.9, "asked for"),

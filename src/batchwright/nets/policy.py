@@ -146,9 +146,15 @@ def unraveller(tree: Any) -> Callable[[jax.Array], Any]:
     shapes = [np.shape(leaf) for leaf in leaves]
     ends = np.cumsum([math.prod(shape) for shape in shapes]).tolist()
 
+    @jax.custom_vjp
     def unravel(flat: jax.Array) -> Any:
         starts = [0, *ends[:-1]]
         parts = [flat[a:b].reshape(shape) for a, b, shape in zip(starts, ends, shapes, strict=True)]
         return jax.tree.unflatten(structure, parts)
 
+    def join(_: None, gradient: Any) -> tuple[jax.Array]:
+        return (jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(gradient)]),)
+
+    # Its own gradient would add up one padded vector per leaf.
+    unravel.defvjp(lambda flat: (unravel(flat), None), join)
     return unravel
