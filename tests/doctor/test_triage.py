@@ -47,6 +47,13 @@ def test_a_consequence_stands_behind_its_cause_even_when_it_is_louder() -> None:
     assert names(rank([loud, quiet])) == ["learning-rate-too-high", "kl-too-high"]
 
 
+def test_a_surer_cause_stands_before_one_that_could_have_brought_it_about() -> None:
+    facts = {"learning_rate": 0.1, "rollout_transitions": 128, "minibatch_transitions": 64, "num_envs": 1}
+    found = examine(case(facts, learning_rate=0.1, kl=0.5))
+    assert names(found)[:2] == ["learning-rate-too-high", "rollout-too-small"]
+    assert names(unexplained(found)) == ["learning-rate-too-high", "rollout-too-small"]
+
+
 def test_without_a_cause_a_symptom_is_said() -> None:
     assert names(unexplained([finding("kl-too-high", WARNING, 0.5)])) == ["kl-too-high"]
 

@@ -126,21 +126,25 @@ def examine(case: Case) -> list[Finding]:
 
 def rank(found: Sequence[Finding]) -> list[Finding]:
     """By severity times confidence, consequences behind their causes."""
-    by_name = {finding.name: finding for finding in found}
     weight = {finding.name: finding.score for finding in found}
     for cause in sorted(found, key=lambda finding: -finding.score):
-        for name in EXPLAINS.get(cause.name, ()):
-            if name in weight and cause.alarm:
-                weight[name] = min(weight[name], EXPLAINED_BY * weight[cause.name])
-    order = sorted(by_name, key=lambda name: -weight[name])
-    return [by_name[name] for name in order]
+        for finding in found:
+            if explains(cause, finding):
+                weight[finding.name] = min(weight[finding.name], EXPLAINED_BY * weight[cause.name])
+    return sorted(found, key=lambda finding: -weight[finding.name])
+
+
+def explains(cause: Finding, finding: Finding) -> bool:
+    """Whether one finding brings the other about. What is itself a cause, and surer, stands on its own."""
+    if not cause.alarm or finding.name not in EXPLAINS.get(cause.name, ()):
+        return False
+    return finding.name not in EXPLAINS or finding.score <= cause.score
 
 
 def unexplained(found: Sequence[Finding]) -> list[Finding]:
     """Alarms that no other alarm of the list brings about: what is worth saying while a run goes on."""
     loud = alarms(found)
-    brought = {name for cause in loud for name in EXPLAINS.get(cause.name, ())}
-    return [finding for finding in loud if finding.name not in brought] or loud[:1]
+    return [finding for finding in loud if not any(explains(cause, finding) for cause in loud)] or loud[:1]
 
 
 def alarms(found: Sequence[Finding]) -> list[Finding]:
