@@ -129,6 +129,7 @@ def test_an_evaluation_is_told_in_one_line() -> None:
         "mean return 15.00, median 15.00, IQR 12.50 to 17.50, IQM 15.00 (95% interval 10.00 to 20.00) over 2 episodes"
     )
     assert evaluation_line(summarise([])) == "no return over 0 episodes"
+    assert evaluation_line(summarise([1.0, 2.0]) | {"success_rate": 0.5}).endswith("over 2 episodes; success 50%")
     assert evaluation_line(summarise([1.0, math.nan])).endswith("over 2 episodes; 1 episode left out, not finite")
 
 

@@ -119,7 +119,8 @@ def evaluation_line(summary: Mapping[str, Any]) -> str:
         text += " (95% interval {} to {})".format(*map(_return, summary["iqm_interval"]))
     broken = summary.get("nonfinite_episodes", 0)
     lost = f"; {counted(broken, 'episode')} left out, not finite" if broken else ""
-    return f"{text} over {episodes}{lost}"
+    success = f"; success {summary['success_rate']:.0%}" if summary.get("success_rate") is not None else ""
+    return f"{text} over {episodes}{lost}{success}"
 
 
 def duration(seconds: float) -> str:
