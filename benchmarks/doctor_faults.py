@@ -63,8 +63,10 @@ BASES = {
             "total_steps": 30_000,
         },
     ),
-    "lunarlander": Base(
-        "LunarLander-v3", {"preset": "ppo-lunarlander", "total_steps": 60_000, "num_envs": 8, "engine": "envpool"}
+    # Rollouts of a quarter of the preset's, so that the short budget holds as many as a whole run has.
+    "lander": Base(
+        "LunarLander-v3",
+        {"preset": "ppo-lunarlander", "total_steps": 60_000, "num_envs": 8, "rollout_steps": 256, "engine": "envpool"},
     ),
     "reinforce": Base("CartPole-v1", {"preset": "reinforce-cartpole", "total_steps": 60_000}),
     "sac": Base(
@@ -115,7 +117,7 @@ LR_LOW = ("learning-rate-too-low",)
 FAULTS = (
     Fault("learning rate x 100", "cartpole", LR_HIGH, {"learning_rate": 0.1}),
     Fault("learning rate x 100", "pendulum", LR_HIGH, {"learning_rate": 0.1}),
-    Fault("learning rate x 100", "lunarlander", LR_HIGH, {"learning_rate": 0.03}),
+    Fault("learning rate x 100", "lander", LR_HIGH, {"learning_rate": 0.03}),
     Fault("learning rate / 100", "cartpole", LR_LOW, {"learning_rate": 1e-5}),
     Fault("learning rate / 100", "acrobot", LR_LOW, {"learning_rate": 1e-5}),
     Fault("learning rate / 100", "identity", LR_LOW, {"learning_rate": 1e-5}),
@@ -205,7 +207,7 @@ HEALTHY: dict[str, Base] = {
     "ppo-cartpole, 100k": Base("CartPole-v1", {"preset": "ppo-cartpole"}),
     "ppo-acrobot": BASES["acrobot"],
     "ppo-pendulum": BASES["pendulum"],
-    "ppo-lunarlander": BASES["lunarlander"],
+    "ppo-lunarlander, short rollouts": BASES["lander"],
     "a2c-cartpole": BASES["a2c"],
     "reinforce-cartpole": BASES["reinforce"],
     "sac on identity": BASES["sac"],
@@ -217,9 +219,15 @@ HEALTHY: dict[str, Base] = {
     "cartpole, defaults": Base("CartPole-v1", {"preset": "none", "total_steps": 60_000}),
     "acrobot, defaults": Base("Acrobot-v1", {"preset": "none", "total_steps": 60_000}),
     "discrete on cartpole": Base("CartPole-v1", {"preset": "discrete", "total_steps": 60_000}),
-    "ppo-lunarlandercontinuous": Base(
+    "ppo-lunarlandercontinuous, short rollouts": Base(
         "LunarLanderContinuous-v3",
-        {"preset": "ppo-lunarlandercontinuous", "total_steps": 60_000, "num_envs": 8, "engine": "envpool"},
+        {
+            "preset": "ppo-lunarlandercontinuous",
+            "total_steps": 60_000,
+            "num_envs": 8,
+            "rollout_steps": 256,
+            "engine": "envpool",
+        },
     ),
     "ppo-hopper": Base("Hopper-v5", {"preset": "ppo-hopper", "total_steps": 40_000, "engine": "envpool"}),
 }
