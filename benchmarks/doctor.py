@@ -162,13 +162,16 @@ def _share(hits: list[bool]) -> float | None:
 
 
 def repair(root: Path, seeds: list[int], words: list[str]) -> None:
-    """Trains every sick run that a flag can mend again, with the first flags of the first finding."""
+    """Trains every run that its fault has harmed and a flag can mend again, with the first flags of the first finding."""
     from batchwright.config.schema import FIELDS
 
     for seed in seeds:
         for fault in FAULTS:
-            run = folder_of(root, fault.key, seed) / "run"
-            if not fault.repairable or not _wanted(fault.key, words) or not (run / "metrics.jsonl").exists():
+            run, aim = folder_of(root, fault.key, seed) / "run", healthy_mean(root, fault)
+            before = outcome_of(root, fault.key, seed)
+            if not fault.repairable or not _wanted(fault.key, words) or before is None or aim is None:
+                continue
+            if before["mean"] is not None and is_near(before["mean"], aim):
                 continue
             found = [finding for finding in diagnose(run).findings if finding.alarm and finding.flags]
             if found:
@@ -188,24 +191,34 @@ def as_settings(flags: str, known: set[str]) -> dict[str, Any]:
     return settings
 
 
-def repairs(root: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def repairs(root: Path) -> list[dict[str, Any]]:
     """Returns after the advice beside those of the sick and of the healthy run; as near as 20% of healthy is mended."""
     found = []
     for fault in FAULTS:
-        healthy_key = next(f"healthy {name}" for name, base in HEALTHY.items() if base == BASES[fault.base])
-        healthy = [row["mean"] for row in rows if row["case"] == healthy_key and row["mean"] is not None]
+        aim = healthy_mean(root, fault)
         for seed in SEEDS:
-            sick, again = (folder_of(root, key, seed) / "outcome.json" for key in (fault.key, f"repaired {fault.key}"))
-            if not again.exists() or not healthy:
+            sick, again = outcome_of(root, fault.key, seed), outcome_of(root, f"repaired {fault.key}", seed)
+            if aim is None or sick is None or again is None:
                 continue
-            before, after = (json.loads(path.read_text())["mean"] for path in (sick, again))
-            scale = reward_factor(fault)
-            aim = scale * sum(healthy) / len(healthy)
+            before, after = sick["mean"], again["mean"]
             row = {"case": fault.key, "seed": seed, "sick": before, "repaired": after, "healthy": aim}
             row["harmed"] = before is None or not is_near(before, aim)
             row["mended"] = after is not None and is_near(after, aim)
             found.append(row)
     return found
+
+
+def outcome_of(root: Path, key: str, seed: int) -> dict[str, Any] | None:
+    """What a run came to, where it is there."""
+    path = folder_of(root, key, seed) / "outcome.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def healthy_mean(root: Path, fault: Fault) -> float | None:
+    """The mean return of the healthy runs of a fault's base, on the scale of its rewards."""
+    key = next(f"healthy {name}" for name, base in HEALTHY.items() if base == BASES[fault.base])
+    means = [found["mean"] for seed in SEEDS if (found := outcome_of(root, key, seed)) and found["mean"] is not None]
+    return reward_factor(fault) * sum(means) / len(means) if means else None
 
 
 def reward_factor(fault: Fault) -> float:
@@ -239,7 +252,7 @@ def main() -> None:
         repair(stated.runs, stated.seeds, stated.only)
         return
     found = judge(stated.runs)
-    found["repairs"] = repairs(stated.runs, found["rows"])
+    found["repairs"] = repairs(stated.runs)
     harmed = [row for row in found["repairs"] if row["harmed"]]
     found["summary"]["repaired"] = {"runs": len(harmed), "share": _share([row["mended"] for row in harmed])}
     for row in found["rows"]:
