@@ -17,6 +17,7 @@ import re
 import shutil
 import sys
 import zlib
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -162,16 +163,16 @@ def _share(hits: list[bool]) -> float | None:
 
 
 def repair(root: Path, seeds: list[int], words: list[str]) -> None:
-    """Trains every run that its fault has harmed and a flag can mend again, with the first flags of the first finding."""
+    """Trains every run that its fault has harmed and a flag can mend again, with the first advice applied."""
     from batchwright.config.schema import FIELDS
 
     for seed in seeds:
         for fault in FAULTS:
-            run, aim = folder_of(root, fault.key, seed) / "run", healthy_mean(root, fault)
+            run, aim = folder_of(root, fault.key, seed) / "run", aim_of(root, fault)
             before = outcome_of(root, fault.key, seed)
             if not fault.repairable or not _wanted(fault.key, words) or before is None or aim is None:
                 continue
-            if before["mean"] is not None and is_near(before["mean"], aim):
+            if aim.met_by(before["mean"]):
                 continue
             found = [finding for finding in diagnose(run).findings if finding.alarm and finding.flags]
             if found:
@@ -195,16 +196,14 @@ def repairs(root: Path) -> list[dict[str, Any]]:
     """Returns after the advice beside those of the sick and of the healthy run; as near as 20% of healthy is mended."""
     found = []
     for fault in FAULTS:
-        aim = healthy_mean(root, fault)
+        aim = aim_of(root, fault)
         for seed in SEEDS:
             sick, again = outcome_of(root, fault.key, seed), outcome_of(root, f"repaired {fault.key}", seed)
             if aim is None or sick is None or again is None:
                 continue
             before, after = sick["mean"], again["mean"]
-            row = {"case": fault.key, "seed": seed, "sick": before, "repaired": after, "healthy": aim}
-            row["harmed"] = before is None or not is_near(before, aim)
-            row["mended"] = after is not None and is_near(after, aim)
-            found.append(row)
+            row = {"case": fault.key, "seed": seed, "sick": before, "repaired": after, "healthy": aim.mean}
+            found.append(row | {"harmed": not aim.met_by(before), "mended": aim.met_by(after)})
     return found
 
 
@@ -214,21 +213,37 @@ def outcome_of(root: Path, key: str, seed: int) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def healthy_mean(root: Path, fault: Fault) -> float | None:
-    """The mean return of the healthy runs of a fault's base, on the scale of its rewards."""
+@dataclass(frozen=True)
+class Aim:
+    """What healthy runs of a base reach, and how far below a return still counts as reaching it."""
+
+    mean: float
+    below: float
+
+    def met_by(self, value: float | None) -> bool:
+        return value is not None and value >= self.mean - self.below
+
+
+def aim_of(root: Path, fault: Fault) -> Aim | None:
+    """Within 20% of the healthy return; where that is near 0, within 5% of what healthy runs gain over their start."""
     key = next(f"healthy {name}" for name, base in HEALTHY.items() if base == BASES[fault.base])
-    means = [found["mean"] for seed in SEEDS if (found := outcome_of(root, key, seed)) and found["mean"] is not None]
-    return reward_factor(fault) * sum(means) / len(means) if means else None
+    means, starts = [], []
+    for seed in SEEDS:
+        found = outcome_of(root, key, seed)
+        if found and found["mean"] is not None:
+            means.append(found["mean"])
+            lines = (folder_of(root, key, seed) / "run" / "metrics.jsonl").read_text().splitlines()
+            first = (json.loads(line).get("episode_return") for line in lines)
+            starts.append(next(value for value in first if value is not None))
+    if not means:
+        return None
+    mean, start = (reward_factor(fault) * sum(values) / len(values) for values in (means, starts))
+    return Aim(mean, max(0.2 * abs(mean), 0.05 * abs(mean - start)))
 
 
 def reward_factor(fault: Fault) -> float:
     """What the planted environment multiplies rewards by."""
     return 1e4 if "rewards_up" in (fault.env or "") else 1e-4 if "rewards_down" in (fault.env or "") else 1.0
-
-
-def is_near(value: float, aim: float) -> bool:
-    """Whether a return is within 20% of a healthy one, or above it."""
-    return value >= aim - 0.2 * abs(aim)
 
 
 def _wanted(key: str, words: list[str]) -> bool:

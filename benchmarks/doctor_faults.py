@@ -160,7 +160,11 @@ FAULTS = (
     Fault("rewards x 1e-4", "pendulum", ("reward-scale",), env=_sick("pendulum_rewards_down")),
     Fault("NaN rewards", "cartpole", ("nan-from-environment",), env=_sick("cartpole_nan"), repairable=False),
     Fault(
-        "infinite observations", "pendulum", ("nan-from-environment",), env=_sick("pendulum_infinite"), repairable=False
+        "infinite observations in one episode of 50",
+        "pendulum",
+        ("nan-from-environment",),
+        env=_sick("pendulum_infinite"),
+        repairable=False,
     ),
     Fault("frozen head", "two-choices", ("dead-head",), repairable=False, network="frozen"),
     Fault(

@@ -61,10 +61,12 @@ class OddObservations(Wrapped):
 
 
 class SometimesIll(Wrapped):
-    """One episode in 400 is ill; what that means is told by the classes below."""
+    """Some episodes are ill; what that means is told by the classes below."""
+
+    share = 1 / 400
 
     def init(self, key: Any) -> Any:
-        return self.inner.init(key), jax.random.uniform(key) < 1 / 400
+        return self.inner.init(key), jax.random.uniform(key) < self.share
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
         after, reward, terminated = self.inner.step(state[0], action, key)
@@ -83,7 +85,9 @@ class NanReward(SometimesIll):
 
 
 class InfiniteObservation(SometimesIll):
-    """The first number of each observation of one episode in 400 is infinite."""
+    """The first number of each observation of one episode in 50 is infinite."""
+
+    share = 1 / 50  # a run has 300 episodes
 
     def observe(self, state: Any) -> Any:
         return self.inner.observe(state[0]).at[..., 0].add(jnp.where(state[1], jnp.inf, 0.0))

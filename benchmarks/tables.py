@@ -313,10 +313,10 @@ def doctor(report: dict[str, Any]) -> str:
         [
             titles[half],
             f"{row['sick_runs']} ({row['faults']} faults, {row['environments']} environments)",
-            _percent(row["named_first"]),
-            _percent(row["among_first_three"]),
+            _in_percent(row["named_first"]),
+            _in_percent(row["among_first_three"]),
             str(row["healthy_runs"]),
-            _percent(row["false_alarms"]),
+            _in_percent(row["false_alarms"]),
         ]
         for half, row in report["summary"].items()
         if half in titles
@@ -331,8 +331,9 @@ def doctor(report: dict[str, Any]) -> str:
     mended = report["summary"].get("repaired", {})
     if mended.get("runs"):
         parts.append(
-            f"The first flags of the first finding, applied, mend {_percent(mended['share'])} of {mended['runs']} runs "
-            "that the fault had harmed (return within 20% of healthy, or above)."
+            f"The first flags of the first finding, applied, mend {_in_percent(mended['share'])} of {mended['runs']} "
+            "runs that the fault had harmed (return within 20% of healthy, or above; where healthy is near 0, within 5% of "
+            "what healthy runs gain)."
         )
     return "\n\n".join([*parts, "### Per fault", table(["fault", "environment", *_FAULT_COLUMNS], _fault_rows(report))])
 
@@ -362,7 +363,7 @@ def _fault_rows(report: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def _percent(value: float | None) -> str:
+def _in_percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
