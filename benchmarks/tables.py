@@ -332,8 +332,8 @@ def doctor(report: dict[str, Any]) -> str:
     if mended.get("runs"):
         parts.append(
             f"The first flags of the first finding, applied, mend {_in_percent(mended['share'])} of {mended['runs']} "
-            "runs that the fault had harmed (return within 20% of healthy, or above; where healthy is near 0, within 5% "
-            "of what healthy runs gain)."
+            "runs that the fault had harmed (return within 20% of healthy, or above; where healthy is near 0, within "
+            "5% of what healthy runs gain)."
         )
     return "\n\n".join([*parts, "### Per fault", table(["fault", "environment", *_FAULT_COLUMNS], _fault_rows(report))])
 
