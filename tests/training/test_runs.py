@@ -106,7 +106,7 @@ def test_results_do_not_depend_on_envpools_threads(tmp_path: Path) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_terminated_and_resumed_is_the_same_as_never_stopped(engine: str, tmp_path: Path) -> None:
     """Stopped twice, before and after a scheduled checkpoint at which engines that cannot be saved start anew."""
-    iterations = 10 if engine == "envpool" else 60
+    iterations = 60
     wishes = {"engine": engine, "total_steps": 64 * iterations, "checkpoint_every": iterations // 2 + 1}
     whole = start(tmp_path / "whole", **wishes).run_dir
     run = prepare(run_dir=tmp_path / "stopped", quiet=True, **(SMALL | wishes))

@@ -18,7 +18,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_special_run_resumes_to_the_bit(case: str, tmp_path: Path) -> None:
-    wishes = {"preset": "none", **CASES[case]}
+    wishes = {"preset": "none", "total_steps": 64 * 40, **CASES[case]}
     whole = start(tmp_path / "whole", **wishes)
     with TerminatedAfter(tmp_path / "cut", 4):
         cut = start(tmp_path / "cut", **wishes)
