@@ -6,7 +6,7 @@ import numpy as np
 
 from batchwright.doctor.case import Case
 from batchwright.doctor.finding import GUIDE, NOTE, WARNING, Finding, figure, flag
-from batchwright.doctor.usual import outside, usual_minibatch, usual_rollout
+from batchwright.doctor.usual import advised_rollout_steps, outside, tuned, usual_minibatch, usual_rollout
 from batchwright.planning.quantity import counted
 
 NOISE_PAPER = "McCandlish et al., 2018"
@@ -87,10 +87,10 @@ def rollout_too_small(case: Case) -> Finding | None:
     noisy = noise is not None and noise > 20 * rollout
     if not tiny and not (noisy and rollout < usual):
         return None
-    wanted = usual if tiny else 2 * rollout
-    steps = -(-int(wanted) // int(envs))
+    steps = advised_rollout_steps(case) if tiny else -(-int(2 * rollout) // int(envs))
     small = case.facts.number("minibatch_transitions") or 0
-    cut = f" {flag('minibatch_transitions', 64)}" if small < 64 else ""
+    size = tuned(case, "minibatch_transitions") or 64
+    cut = f" {flag('minibatch_transitions', size)}" if small < size else ""
     return Finding(
         "rollout-too-small",
         WARNING if tiny else NOTE,
@@ -116,7 +116,7 @@ def rollout_too_large(case: Case) -> Finding | None:
     quiet = noise is not None and rollout > 20 * max(noise, 64) and rollout > 4 * usual
     if not few and not quiet:
         return None
-    halved = max(-(-usual // int(envs)), int(steps) // 2) if not few else -(-usual // int(envs))
+    halved = max(-(-usual // int(envs)), int(steps) // 2) if not few else advised_rollout_steps(case)
     return Finding(
         "rollout-too-large",
         WARNING if few else NOTE,

@@ -44,6 +44,7 @@ def facts_of(plan: Plan) -> Facts:
     task = plan.task
     told = {
         "algo": plan.algo,
+        "env": task.name,
         "regime": plan.regime,
         "discrete": task.discrete,
         "action_size": task.action_size,

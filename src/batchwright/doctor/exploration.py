@@ -7,6 +7,7 @@ import numpy as np
 from batchwright.doctor.case import Case, Column
 from batchwright.doctor.finding import GUIDE, NOTE, WARNING, Finding, figure, flag
 from batchwright.doctor.outcome import relative_gain
+from batchwright.doctor.usual import tuned
 from batchwright.planning.defaults import ENTROPY_START
 
 EARLY = 0.25
@@ -76,7 +77,7 @@ def _narrow_from_the_start(case: Case, start: float) -> Finding:
         f"entropy is {figure(start)} nats from the start: the first log standard deviation is {figure(first)}.",
         "actions hardly vary, so nothing is tried",
         f"{GUIDE}: early collapse; Andrychowicz et al., 2021 on the first spread",
-        (flag("log_std_start", -0.5),),
+        (flag("log_std_start", tuned(case, "log_std_start") or -0.5),),
         {"entropy_start": start, "log_std_start": first},
         began=0,
     )

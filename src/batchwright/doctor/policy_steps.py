@@ -9,11 +9,11 @@ import numpy as np
 from batchwright.doctor.case import Case
 from batchwright.doctor.finding import DANGER, GUIDE, NOTE, PPO_PAPER, WARNING, Finding, figure, flag
 from batchwright.doctor.usual import (
+    advised_rollout_steps,
     most_blamed_mover,
     outside,
+    tuned,
     usual_learning_rate,
-    usual_minibatch,
-    usual_rollout,
 )
 
 HIGH_KL, LOW_KL = 0.05, 5e-5
@@ -98,7 +98,7 @@ def too_many_epochs(case: Case) -> Finding | None:
         f"KL per iteration, {figure(_upper(case, 'clip_fraction'))} of rows clipped.",
         "a small rollout is learned by heart before the next one is collected",
         f"{GUIDE}: overfitting a batch: fewer epochs, a larger batch",
-        (_larger_rollout(case) + " " + flag("epochs", 4), flag("epochs", 4)),
+        (_larger_rollout(case), flag("epochs", 4)),
         {"epochs": epochs, "rollout_transitions": rollout, "kl": _upper(case, "kl")},
     )
 
@@ -241,10 +241,15 @@ def clip_fraction_out_of_band(case: Case) -> Finding | None:
 
 
 def _larger_rollout(case: Case) -> str:
-    """Flags for a rollout of the planner's usual size, cut as the planner would cut it."""
-    envs = int(case.facts.number("num_envs") or 8)
-    steps = -(-usual_rollout(case) // envs)
-    return f"{flag('rollout_steps', steps)} {flag('minibatch_transitions', min(256, max(64, usual_minibatch(case))))}"
+    """Flags for a rollout of the usual size, cut and reused as usual."""
+    size = tuned(case, "minibatch_transitions") or 64
+    return " ".join(
+        [
+            flag("rollout_steps", advised_rollout_steps(case)),
+            flag("minibatch_transitions", size),
+            flag("epochs", tuned(case, "epochs") or 4),
+        ]
+    )
 
 
 def _factor_to_aim(kl: float | None) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from batchwright.doctor.case import Case
 from batchwright.doctor.finding import GUIDE, NOTE, WARNING, Finding, figure, flag
+from batchwright.doctor.usual import tuned
 
 LARGE_OBSERVATION = 50.0
 WIDE_RATIO = 3e3
@@ -48,6 +49,6 @@ def actions_clipped(case: Case) -> Finding | None:
         + (f"; the first log standard deviation is {figure(start)}." if start is not None else "."),
         "the spread of actions is larger than their range: most of them are one of the two bounds",
         "Andrychowicz et al., 2021: a first standard deviation of at most the half range",
-        (flag("log_std_start", -0.5),),
+        (flag("log_std_start", tuned(case, "log_std_start") or -0.5),),
         {"action_clip_fraction": clipped, "log_std_start": start},
     )

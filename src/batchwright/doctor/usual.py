@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from batchwright.config.presets import read_preset, tuned_preset
 from batchwright.doctor.case import Case
 from batchwright.planning.defaults import DEFAULTS
 from batchwright.planning.split import auto_minibatch
@@ -43,8 +45,15 @@ def most_blamed_mover(case: Case) -> str | None:
     return name if blame[name] > 0 else None
 
 
+def tuned(case: Case, name: str) -> Any:
+    """The value in the preset that is tuned for this environment and algorithm; None where there is none."""
+    env, algo = case.facts.get("env"), case.facts.get("algo")
+    preset = tuned_preset(env, algo) if isinstance(env, str) and isinstance(algo, str) else None
+    return None if preset is None else read_preset(preset).values.get(name)
+
+
 def usual_learning_rate(case: Case) -> float:
-    return DEFAULTS[_algo(case)].learning_rate
+    return float(tuned(case, "learning_rate") or DEFAULTS[_algo(case)].learning_rate)
 
 
 def usual_rollout(case: Case) -> int:
@@ -53,10 +62,17 @@ def usual_rollout(case: Case) -> int:
     return defaults.num_envs * defaults.rollout_steps
 
 
+def advised_rollout_steps(case: Case) -> int:
+    """Steps for as many transitions as the tuned preset collects, else the planner."""
+    envs, steps = tuned(case, "num_envs"), tuned(case, "rollout_steps")
+    transitions = envs * steps if envs and steps else usual_rollout(case)
+    return -(-int(transitions) // int(case.facts.number("num_envs") or 8))
+
+
 def usual_minibatch(case: Case) -> int:
-    """The planner's rule within S2's 32-256, which suits small networks."""
+    """That of the tuned preset, else the planner's rule within S2's 32-256, which suits small networks."""
     rollout = int(case.facts.number("rollout_transitions") or usual_rollout(case))
-    return max(1, min(rollout, max(32, min(256, auto_minibatch(rollout)))))
+    return min(rollout, tuned(case, "minibatch_transitions") or max(32, min(256, auto_minibatch(rollout))))
 
 
 def _algo(case: Case) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from batchwright.doctor.case import Case
 from batchwright.doctor.finding import DANGER, GUIDE, NOTE, WARNING, Finding, figure, flag
 from batchwright.doctor.outcome import stuck
-from batchwright.doctor.usual import outside
+from batchwright.doctor.usual import outside, tuned
 
 MYOPIC_SHARE = 1 / 30
 """Horizon over episode length below which the far end of an episode cannot be seen; S2 asks for a quarter."""
@@ -26,7 +26,7 @@ def gamma_too_myopic(case: Case) -> Finding | None:
     share = horizon / steps
     if share >= MYOPIC_SHARE:
         return None
-    better = round(min(0.999, max(0.99, 1 - 4 / steps)), 4)
+    better = tuned(case, "gamma") or round(min(0.999, max(0.99, 1 - 4 / steps)), 4)
     confidence = 0.9 if horizon <= 5 else 0.6
     return Finding(
         "gamma-too-myopic",
@@ -50,7 +50,7 @@ def gamma_too_long(case: Case) -> Finding | None:
         return None
     explained = case.typical("explained_variance", 0.3)
     fuzzy = explained is not None and explained < 0.5
-    better = round(min(0.99, 1 - 1 / max(steps, 4.0)), 4)
+    better = tuned(case, "gamma") or round(min(0.99, 1 - 1 / max(steps, 4.0)), 4)
     far = f"{figure(horizon)} steps" if np.isfinite(horizon) else "without end"
     return Finding(
         "gamma-too-long",
