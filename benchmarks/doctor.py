@@ -1,11 +1,11 @@
 """Trains runs with one planted fault and healthy ones, and judges the doctor by them.
 
-python benchmarks/doctor.py train [--only WORD ...] [--seeds 0 1 2] [--runs FOLDER]   trains what is not there yet
+python benchmarks/doctor.py train [--only WORD ...] [--seeds 0 1] [--runs FOLDER]   trains what is not there yet
 python benchmarks/doctor.py judge [--runs FOLDER] [--json benchmarks/results/doctor.json]   no training: records alone
 python benchmarks/doctor.py repair [--runs FOLDER]   trains sick runs again with the first advice applied
 
-Thresholds were set on one half of the runs: the even seeds of some cases, the odd seeds of the others, as a checksum of
-their names decides. The other half judges.
+Thresholds were set on the runs of seeds 0 and 1. Those of seeds 100 to 102 judge: they were trained after the last
+threshold was set, and nothing was changed for what they showed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import json
 import re
 import shutil
 import sys
-import zlib
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +26,8 @@ sys.path.insert(0, str(HERE))
 
 from doctor_faults import BASES, FAULTS, HEALTHY, Base, Fault  # noqa: E402
 
-SEEDS = (0, 1, 2)
+SETTING_SEEDS, JUDGING_SEEDS = (0, 1), (100, 101, 102)
+SEEDS = (*SETTING_SEEDS, *JUDGING_SEEDS)
 SHARED: dict[str, Any] = {"eval_episodes": 20, "eval_every": 0, "quiet": True, "engine": "jax"}
 
 
@@ -119,7 +119,7 @@ def judge(root: Path) -> dict[str, Any]:
                 "case": key,
                 "seed": seed,
                 "env": (fault.env if fault and fault.env else base.env).rsplit("/", 1)[-1],
-                "half": "setting" if (zlib.crc32(key.encode()) + seed) % 2 == 1 else "judging",
+                "half": "setting" if seed in SETTING_SEEDS else "judging",
                 "alarms": names,
                 "mean": json.loads((folder / "outcome.json").read_text())["mean"],
             }
@@ -254,7 +254,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("train", "judge", "repair"))
     parser.add_argument("--runs", type=Path, default=Path("runs/doctor"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(JUDGING_SEEDS))
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--all", action="store_true", help="name also the errors of the half that judges")

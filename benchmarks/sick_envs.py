@@ -63,7 +63,7 @@ class OddObservations(Wrapped):
 class SometimesIll(Wrapped):
     """Some episodes are ill; what that means is told by the classes below."""
 
-    share = 1 / 400
+    share = 1 / 100
 
     def init(self, key: Any) -> Any:
         return self.inner.init(key), jax.random.uniform(key) < self.share
@@ -77,7 +77,7 @@ class SometimesIll(Wrapped):
 
 
 class NanReward(SometimesIll):
-    """The rewards of one episode in 400 are no numbers."""
+    """The rewards of one episode in 100 are no numbers."""
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
         after, reward, terminated = super().step(state, action, key)

@@ -308,7 +308,7 @@ def _spread(values: list[float]) -> str:
 
 def doctor(report: dict[str, Any]) -> str:
     """How often a planted fault is named, per fault, and the shares over both halves."""
-    titles = {"setting": "half that thresholds were set on", "judging": "half that judges", "all": "all runs"}
+    titles = {"setting": "seeds that thresholds were set on", "judging": "fresh seeds, which judge", "all": "all runs"}
     shares = [
         [
             titles[half],

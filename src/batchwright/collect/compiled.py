@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from batchwright.data.rollout import Episodes, Rollout
 from batchwright.envs.engines.base import CompiledEngine
@@ -32,11 +33,11 @@ def start_position(engine_state: Any, obs: Any, num_envs: int, mask: Any = None,
     return Position(
         engine_state,
         obs,
-        jnp.zeros(num_envs, bool),
-        jnp.zeros(num_envs, jnp.float32),
-        jnp.zeros(num_envs, jnp.int32),
+        np.zeros(num_envs, bool),
+        np.zeros(num_envs, np.float32),
+        np.zeros(num_envs, np.int32),
         mask,
-        jnp.zeros((num_envs, num_components), jnp.float32) if num_components else None,
+        np.zeros((num_envs, num_components), np.float32) if num_components else None,
     )
 
 

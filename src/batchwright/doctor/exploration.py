@@ -10,7 +10,7 @@ from batchwright.doctor.outcome import relative_gain
 from batchwright.doctor.usual import tuned
 from batchwright.planning.defaults import ENTROPY_START
 
-EARLY = 0.25
+EARLY = 0.3
 """Share of the run before which a policy should still try things."""
 COLLAPSED_SHARE = 0.15
 COLLAPSED_NATS = 3.0

@@ -34,7 +34,9 @@ Measure = Callable[[Rollout, Any], RolloutMoments]
 def make_measure(plan: Plan, policy: Policy) -> Measure:
     """A compiled function of (rollout, discounted sums so far [N]); what is not normalised is not computed."""
     with_obs = bool(plan["normalize_obs"]) and policy.inputs.vector_size > 0
-    gamma = jnp.float32(plan["gamma"])
+    if not with_obs and not plan["normalize_rewards"]:
+        return lambda rollout, carry_N: RolloutMoments(None, None, carry_N)
+    gamma: Any = np.float32(plan["gamma"])
 
     def measure(rollout: Rollout, carry_N: jax.Array) -> RolloutMoments:
         weight = rollout.valid.reshape(-1).astype(jnp.float32)

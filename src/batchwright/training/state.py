@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from batchwright.nets.normalise import Running
@@ -34,8 +33,8 @@ class Moments(NamedTuple):
         running = self.running
         size = running.mean.shape
         if not enabled or running.count < 2:
-            return ObsStats(jnp.zeros(size, jnp.float32), jnp.ones(size, jnp.float32))
-        return ObsStats(jnp.asarray(running.mean, jnp.float32), jnp.asarray(running.std, jnp.float32))
+            return ObsStats(np.zeros(size, np.float32), np.ones(size, np.float32))
+        return ObsStats(np.asarray(running.mean, np.float32), np.asarray(running.std, np.float32))
 
 
 class Counters(NamedTuple):

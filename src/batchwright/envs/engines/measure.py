@@ -118,6 +118,7 @@ def _host_chunks(engine: HostEngine, actions_T: Any, chunk_steps: int) -> Callab
 
 def _compiled_chunks(engine: CompiledEngine, actions_T: Any) -> Callable[[int], None]:
     import jax
+    import jax.numpy as jnp
 
     def one(state: Any, action: Any) -> tuple[Any, Any]:
         state, step = engine.step(state, action)
@@ -129,7 +130,9 @@ def _compiled_chunks(engine: CompiledEngine, actions_T: Any) -> Callable[[int], 
 
     @jax.jit
     def many(state: Any, chunks: Any) -> Any:
-        return jax.lax.fori_loop(1, chunks, chunk, chunk(0, (state, None)))
+        # What a chunk leaves is overwritten by the next one; one body to compile, not two.
+        left = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(chunk, 0, (state, None))[1])
+        return jax.lax.fori_loop(0, chunks, chunk, (state, left))
 
     state, _ = engine.start(0)
 
