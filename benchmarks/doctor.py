@@ -228,7 +228,7 @@ def aim_of(root: Path, fault: Fault) -> Aim | None:
     """Within 20% of the healthy return; where that is near 0, within 5% of what healthy runs gain over their start."""
     key = next(f"healthy {name}" for name, base in HEALTHY.items() if base == BASES[fault.base])
     means, starts = [], []
-    for seed in SEEDS:
+    for seed in JUDGING_SEEDS:
         found = outcome_of(root, key, seed)
         if found and found["mean"] is not None:
             means.append(found["mean"])

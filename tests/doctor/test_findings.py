@@ -219,3 +219,26 @@ def test_the_flags_of_a_finding_can_be_pasted(symptom: Symptom) -> None:
         parts = "--components a b" if "component" in flags else ""
         base = f"plan --obs-shape 4 --action-size 2 --algo {algo} {parts}"
         assert run_line(f"{base} {flags}").code == 0, flags
+
+
+@pytest.mark.parametrize(
+    ("facts", "flags"),
+    [
+        ({}, ("--normalize-rewards", "--popart --no-normalize-rewards")),
+        ({"component_norm": "none"}, ("--component-norm scale",)),
+        ({"component_norm": "center"}, ()),
+    ],
+)
+def test_rewards_of_a_bad_scale_get_flags_that_their_kind_of_run_accepts(
+    facts: dict[str, object], flags: tuple[str, ...]
+) -> None:
+    found = values.reward_scale(case(facts, target_std=1e5, reward_abs_mean=1e4))
+    assert found is not None
+    assert found.flags == flags
+
+
+@pytest.mark.parametrize(("ratio", "wanted"), [(0.0, 100), (0.01, 100), (50.0, 200)])
+def test_a_replay_ratio_is_brought_back_to_one_or_two_updates_per_step(ratio: float, wanted: int) -> None:
+    found = replay.replay_ratio(case({**REPLAY, "steps_per_iteration": 100}, updates_per_step=ratio))
+    assert found is not None
+    assert found.flags == (f"--updates-per-iteration {wanted}",)

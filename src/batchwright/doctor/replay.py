@@ -19,8 +19,8 @@ def replay_ratio(case: Case) -> Finding | None:
         ratio = case.facts.number("updates_per_step")
     if ratio is None or case.facts.get("regime") != "replay" or LOW_RATIO <= ratio <= HIGH_RATIO:
         return None
-    updates = case.facts.number("updates_per_iteration")
-    wanted = None if updates is None else max(1, round(updates / ratio * (1.0 if ratio < 1 else 2.0)))
+    steps = case.facts.number("steps_per_iteration")
+    wanted = None if steps is None else max(1, round(steps * (1.0 if ratio < 1 else 2.0)))
     low = ratio < LOW_RATIO
     return Finding(
         "replay-ratio",

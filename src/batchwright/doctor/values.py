@@ -86,9 +86,17 @@ def reward_scale(case: Case) -> Finding | None:
         f"The value loss is {figure(loss)}, the gradient norm {figure(norm)}.",
         "the value loss drowns the policy's gradient" if too_large else "values start as noise that outweighs them",
         f"{GUIDE}: reward normalisation",
-        (flag("normalize_rewards", True), "--popart --no-normalize-rewards"),
+        _scaling_flags(case),
         {"reward_abs_mean": size, "target_std": spread, "value_loss": loss, "gradient_norm": norm},
     )
+
+
+def _scaling_flags(case: Case) -> tuple[str, ...]:
+    """What brings value targets near 1. Components have a scale each: one scale for their sum is refused with them."""
+    norm = case.facts.get("component_norm")
+    if norm is None:
+        return flag("normalize_rewards", True), "--popart --no-normalize-rewards"
+    return (flag("component_norm", "scale"),) if norm == "none" else ()
 
 
 def _worth(case: Case) -> float:
@@ -138,6 +146,6 @@ def explained_variance_negative(case: Case) -> Finding | None:
         f"values explain {figure(explained)} of the variance of their targets: worse than a constant.",
         "the critic lags behind, or the scale of its targets moves",
         f"{GUIDE}: stronger baseline",
-        (flag("value_rate_factor", 2 * factor), flag("normalize_rewards", True)),
+        (flag("value_rate_factor", 2 * factor), *_scaling_flags(case)[:1]),
         {"explained_variance": explained},
     )
