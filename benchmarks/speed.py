@@ -1,6 +1,6 @@
 """PPO training speed, Batchwright beside its peers: one command, interleaved, repeated, at identical settings.
 
-    /tmp/benchvenv/bin/python benchmarks/speed.py
+    .venv-peers/bin/python benchmarks/speed.py
 
 Every contender runs in a process of its own (`benchmarks/peers/<name>.py`), which leaves imports, compilation and the
 first iteration out. One round runs every contender once; rounds alternate their direction, so that a slow drift of the
@@ -270,7 +270,7 @@ def main() -> int:
             "ours": machine.interpreter_version(options.python_ours),
             "peers": machine.interpreter_version(options.python_peers),
         },
-        "options": {key: str(value) for key, value in vars(options).items()},
+        "options": {name: getattr(options, name) for name in ("repeats", "seconds", "timeout", "peer_threads")},
         "settings": [],
         "floors": [],
     }

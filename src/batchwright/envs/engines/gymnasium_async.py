@@ -10,7 +10,7 @@ import multiprocessing
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -108,8 +108,9 @@ class GymnasiumAsync(HostEngine):
         for worker in self._workers:
             worker.restarts = 0
             send(worker)
-        while dead := self._gather():
-            for worker in dead:
+        waited = self._workers
+        while waited := self._gather(waited):
+            for worker in waited:
                 self._replace(worker)
                 send(worker)
         self._arrays.copy_from(self._shared)
@@ -122,7 +123,7 @@ class GymnasiumAsync(HostEngine):
             np.copyto(array, value_at(action, path))
         for worker in self._workers:
             self._send(worker, ("step", None))
-        dead = self._gather()
+        dead = self._gather(self._workers)
         if not dead:
             self._arrays.copy_from(self._shared)
             return self._step
@@ -162,26 +163,18 @@ class GymnasiumAsync(HostEngine):
         with contextlib.suppress(OSError):
             worker.pipe.send(message)
 
-    def _gather(self) -> list[Worker]:
-        """Waits for every worker's answer to `start` or `step`; gives those that died instead."""
-        pending = list(self._workers)
-        dead: list[Worker] = []
-        while pending:
-            ready = wait([item for worker in pending for item in (worker.pipe, worker.process.sentinel)])
-            for worker in list(pending):
-                if worker.pipe not in ready and worker.process.sentinel not in ready:
-                    continue
-                try:
-                    # An answer sent just before dying still counts.
-                    if worker.pipe not in ready and not worker.pipe.poll():
-                        raise EOFError
-                    is_done = self._take(worker.pipe.recv())
-                except (EOFError, OSError):
-                    pending.remove(worker)
-                    dead.append(worker)
-                else:
-                    if is_done:
-                        pending.remove(worker)
+    def _gather(self, workers: Sequence[Worker]) -> list[Worker]:
+        """Waits for the answer of each of these to `start` or `step`; gives those that died instead.
+
+        One after another: all have to answer anyway, and a worker's death ends its stream, after what it still said.
+        """
+        dead = []
+        for worker in workers:
+            try:
+                while not self._take(worker.pipe.recv()):
+                    pass
+            except (EOFError, OSError):
+                dead.append(worker)
         return dead
 
     def _take(self, answer: tuple[str, Any]) -> bool:
