@@ -135,11 +135,21 @@ def wallclock(report: dict[str, Any]) -> str:
             columns = ["", "seconds, median", "lowest to highest", "steps, median", "seeds solved"]
             parts += [f"### {env} to {threshold:g}", table(columns, _wallclock_rows(runs))]
     targets = [
-        [row["env"], row["peer"], f"{row['target']:.2f}", _share(row["reached"]), row["verdict"]]
+        [
+            row["env"],
+            row["peer"],
+            f"{row['target']:.2f}",
+            ("below " if row.get("at_most") else "") + _share(row["reached"]),
+            row["verdict"],
+        ]
         for row in report["targets"]
     ]
     if targets:
         parts += ["### Share of the peer's time", table(["", "peer", "at most", "reached", ""], targets)]
+    if any(row.get("at_most") for row in report["targets"]):
+        parts.append("A peer that spent the Zoo's steps unsolved would have needed longer: the share is below that.")
+    if report.get("note"):
+        parts.append(report["note"])
     return "\n\n".join(parts)
 
 
@@ -148,7 +158,8 @@ def _wallclock_rows(runs: list[dict[str, Any]]) -> list[list[str]]:
     for name in dict.fromkeys(run["contender"] for run in runs):
         mine = [run for run in runs if run["contender"] == name]
         solved = [run for run in mine if run["solved"]]
-        figures = ["not solved", "-", "-"]
+        unsolved = [run["seconds"] for run in mine if not run["solved"]]
+        figures = [f"not solved in {statistics.median(unsolved):.0f}" if unsolved else "-", "-", "-"]
         if solved:
             seconds = [run["seconds"] for run in solved]
             steps = [run["steps"] for run in solved if run["steps"] is not None]
