@@ -29,16 +29,16 @@ class Position(NamedTuple):
 
 
 def start_position(engine_state: Any, obs: Any, num_envs: int, mask: Any = None, num_components: int = 0) -> Position:
-    """The position after a reset of all environments."""
-    return Position(
-        engine_state,
-        obs,
-        np.zeros(num_envs, bool),
-        np.zeros(num_envs, np.float32),
-        np.zeros(num_envs, np.int32),
-        mask,
-        np.zeros((num_envs, num_components), np.float32) if num_components else None,
+    """The position after a reset of all environments: on the device, as the one after a rollout is."""
+    ended, returns, lengths, totals = jax.device_put(
+        (
+            np.zeros(num_envs, bool),
+            np.zeros(num_envs, np.float32),
+            np.zeros(num_envs, np.int32),
+            np.zeros((num_envs, num_components), np.float32) if num_components else None,
+        )
     )
+    return Position(engine_state, obs, ended, returns, lengths, mask, totals)
 
 
 def start_compiled(engine: CompiledEngine, seed: int) -> Position:
