@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,15 @@ class Raises(Counter):
         except FileExistsError:
             return False
         return True
+
+
+class DiesInReset(Raises):
+    """Ends its worker process in a reset, until the file is there."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        if multiprocessing.parent_process() is not None and self._is_first():
+            os._exit(7)
+        return super().reset(seed=seed, options=options)
 
 
 class RaisesInReset(Counter):

@@ -138,6 +138,19 @@ def test_a_worker_that_dies_is_replaced_and_its_episodes_truncated(make: Make, t
     assert run.truncated[2, died].all() and run.truncated.sum() == 2
 
 
+def test_a_worker_that_dies_in_its_first_reset_is_replaced_while_the_other_has_answered(
+    make: Make, tmp_path: Path
+) -> None:
+    events: list[dict[str, Any]] = []
+    kwargs = {"at": 99, "once": str(tmp_path / "died")}
+    made = make(
+        f"{SAMPLES}:DiesInReset", 4, "gymnasium-async", num_threads=2, env_kwargs=kwargs, on_event=events.append
+    )
+    run = drive(made, zeros, 2)
+    assert [event["event"] for event in events] == ["worker_restarted"]
+    assert run.obs[:, :, 1].tolist() == [[1] * 4, [2] * 4]
+
+
 def test_workers_that_keep_dying_stop_the_run(make: Make) -> None:
     kwargs = {"at": 1, "how": "exit"}
     made = make(f"{SAMPLES}:Raises", 1, "gymnasium-async", env_kwargs=kwargs)

@@ -55,7 +55,7 @@ class JaxEngine(CompiledEngine):
         self.reward_names = chosen_components(task.reward_names, components, "the task")
         self._task = task
         self._places = [task.reward_names.index(name) for name in self.reward_names]
-        # It runs once: most of its time is its compilation, which takes 0.4 s instead of 0.7 s this way.
+        # It runs once: most of its time is its compilation, which takes about half as long this way (docs/log.md).
         self._start = jax.jit(self._first, compiler_options={"xla_backend_optimization_level": 0})
 
     def start(self, seed: int) -> tuple[JaxState, Any]:
