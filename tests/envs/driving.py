@@ -60,3 +60,8 @@ def drive(engine: Engine, policy: Callable[[Any], Any], steps: int, seed: int = 
         obs = step.obs
         rows.append(jax.tree.map(np.copy, step))
     return Trajectory(first, *jax.tree.map(lambda *values: np.stack(values), *rows))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two trees of arrays are equal to the bit, NaN equal to NaN."""
+    return jax.tree.all(jax.tree.map(lambda x, y: np.array_equal(x, y, equal_nan=True), a, b))

@@ -73,6 +73,15 @@ class Raises(Counter):
         return True
 
 
+class DiesInWorker(Raises):
+    """Ends its process in step `at`, if that is a worker."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if multiprocessing.parent_process() is None:
+            return Counter.step(self, action)
+        return super().step(action)
+
+
 class DiesInReset(Raises):
     """Ends its worker process in a reset, until the file is there."""
 

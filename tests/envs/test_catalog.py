@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchwright.core.errors import UserError
+from batchwright.core.machine import usable_cores
 from batchwright.envs.catalog import describe, list_environments
 from batchwright.envs.spaces import Box, Discrete, is_image
 from batchwright.envs.tasks import OWN_TASKS
@@ -80,7 +81,8 @@ def test_a_gymnasium_name_gives_limit_threshold_and_engines() -> None:
     task = describe("LunarLander-v3")
     assert (task.max_episode_steps, task.reward_threshold) == (1000, 200)
     assert isinstance(task.observation, Box) and task.observation.shape == (8,)
-    assert task.engines == ("gymnasium-sync", "gymnasium-async")
+    split = ("gymnasium-split",) if usable_cores() > 1 else ()
+    assert task.engines == ("gymnasium-sync", *split, "gymnasium-async")
     assert describe("LunarLander-v3", ask_envpool=True).engines[0] == "envpool"
 
 

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
-from driving import drive
+from driving import drive, same
 
-ALL = ["jax", "envpool", "gymnasium-vector", "gymnasium-sync", "gymnasium-async"]
+ALL = ["jax", "envpool", "gymnasium-vector", "gymnasium-sync", "gymnasium-async", "gymnasium-split"]
 SINGLE = [engine for engine in ALL if engine != "gymnasium-vector"]
 """Engines whose environments have a random source each."""
 
@@ -26,10 +25,6 @@ def push_right(obs: Any) -> Any:
 def balance(obs: Any) -> Any:
     """A linear policy that keeps CartPole up for 500 steps."""
     return (0.1 * obs[:, 0] + 0.3 * obs[:, 1] + 2.0 * obs[:, 2] + obs[:, 3] > 0).astype("int32")
-
-
-def same(a: Any, b: Any) -> bool:
-    return jax.tree.all(jax.tree.map(lambda x, y: np.array_equal(x, y, equal_nan=True), a, b))
 
 
 @pytest.mark.parametrize("engine", ALL)

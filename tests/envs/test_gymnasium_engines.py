@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from driving import SAMPLES, drive
+from driving import SAMPLES, drive, same
 
 from batchwright.core.errors import UserError
-from batchwright.envs.engines import random_actions
+from batchwright.envs import catalog
+from batchwright.envs.engines import available_engines, gymnasium_async, random_actions
 
-BOTH = pytest.mark.parametrize("engine", ["gymnasium-sync", "gymnasium-async"])
+FORMS = pytest.mark.parametrize("engine", ["gymnasium-sync", "gymnasium-async", "gymnasium-split"])
+SPECIAL = str(Path(__file__).with_name("special_envs.py"))
 Make = Any
 
 
@@ -27,7 +29,18 @@ def zeros(obs: Any) -> Any:
     return np.zeros(len(obs), np.int32)
 
 
-@BOTH
+def allowed(engine: Any) -> Any:
+    """A policy that looks at every number of an observation, and obeys masks."""
+
+    def act(obs: Any) -> Any:
+        if engine.mask is not None:
+            return engine.mask.argmax(1).astype(np.int32)
+        return (np.abs(obs).sum(1) * 1000).astype(np.int32) % engine.action.n
+
+    return act
+
+
+@FORMS
 def test_ends_last_observations_and_reset_rows_by_hand(make: Make, engine: str) -> None:
     made = make(f"{SAMPLES}:Counter", 2, engine, env_kwargs={"length": 3})
     run = drive(made, zeros, 8)
@@ -40,7 +53,7 @@ def test_ends_last_observations_and_reset_rows_by_hand(make: Make, engine: str) 
     assert (drawn[:3] == run.first[0, 0]).all() and (drawn[3:7] == drawn[3]).all() and drawn[3] != drawn[2]
 
 
-@BOTH
+@FORMS
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [((True, False), (True, False)), ((False, True), (False, True)), ((True, True), (True, False))],
@@ -62,7 +75,30 @@ def test_sync_and_async_give_the_same_trajectory_for_any_number_of_workers(make:
         assert np.array_equal(run.extras["twice"], runs[0].extras["twice"], equal_nan=True)
 
 
-@BOTH
+@pytest.mark.parametrize("processes", [1, 2, 3])
+@pytest.mark.parametrize("name", ["LunarLander-v3", f"{SAMPLES}:Counter", f"{SPECIAL}:Masked"])
+def test_split_steps_equal_sync_steps_to_the_bit(make: Make, name: str, processes: int) -> None:
+    alone, split = make(name, 5, "gymnasium-sync"), make(name, 5, "gymnasium-split", num_threads=processes)
+    assert split.reward_names == alone.reward_names and len(split._workers) == processes - 1
+    for seed in (4, 5):  # the second start is in mid-episode
+        assert same(drive(alone, allowed(alone), 90, seed), drive(split, allowed(split), 90, seed))
+
+
+def test_split_environments_stand_still_after_their_shares_as_sync_ones_do(make: Make) -> None:
+    runs = []
+    for engine in ("gymnasium-sync", "gymnasium-split"):
+        made = make(f"{SPECIAL}:Masked", 3, engine, num_threads=2)
+        first, stands_still = made.start_share(1, (1, 1, 2))
+        assert stands_still
+        rows = [np.concatenate([first.copy(), made.mask], 1)]
+        for _ in range(12):
+            step = made.step(made.mask.argmax(1).astype(np.int32))
+            rows.append(np.concatenate([step.obs, step.mask, step.reward[:, None], step.truncated[:, None]], 1))
+        runs.append(rows)
+    assert same(*runs)
+
+
+@FORMS
 def test_chosen_info_comes_back_and_a_reset_row_has_none(make: Make, engine: str) -> None:
     made = make(f"{SAMPLES}:Counter", 1, engine, env_kwargs={"length": 2}, info_keys=("twice", "absent"))
     run = drive(made, zeros, 4)
@@ -70,7 +106,7 @@ def test_chosen_info_comes_back_and_a_reset_row_has_none(make: Make, engine: str
     assert np.isnan(run.extras["absent"]).all()
 
 
-@BOTH
+@FORMS
 def test_nested_actions_reach_the_environment_in_its_own_numbers(make: Make, engine: str) -> None:
     made = make(f"{SAMPLES}:Echo", 2, engine)
     action = {
@@ -96,7 +132,7 @@ def test_random_actions_of_any_space_are_accepted(make: Make) -> None:
         made.step({"levels": levels[t], "choice": choice[t], "parts": (numbers[t], bits[t])})
 
 
-@BOTH
+@FORMS
 def test_an_environment_that_raises_is_restarted_and_its_episode_truncated(
     make: Make, engine: str, tmp_path: Path
 ) -> None:
@@ -113,7 +149,7 @@ def test_an_environment_that_raises_is_restarted_and_its_episode_truncated(
     assert "lost its licence" in event["error"] and "sample_envs.py" in event["traceback"]
 
 
-@BOTH
+@FORMS
 def test_an_environment_that_keeps_raising_stops_the_run_with_its_own_words(make: Make, engine: str) -> None:
     events: list[dict[str, Any]] = []
     made = make(f"{SAMPLES}:Raises", 1, engine, env_kwargs={"at": 1}, on_event=events.append)
@@ -138,6 +174,25 @@ def test_a_worker_that_dies_is_replaced_and_its_episodes_truncated(make: Make, t
     assert run.truncated[2, died].all() and run.truncated.sum() == 2
 
 
+def test_a_split_worker_that_dies_is_replaced_and_the_trainers_own_share_goes_on(make: Make, tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+    kwargs = {"at": 3, "once": str(tmp_path / "died"), "how": "exit"}
+    name = f"{SAMPLES}:DiesInWorker"
+    made = make(name, 4, "gymnasium-split", num_threads=2, env_kwargs=kwargs, on_event=events.append)
+    run = drive(made, zeros, 6)
+    assert [(event["event"], event["environments"]) for event in events] == [("worker_restarted", [2, 3])]
+    assert run.obs[:, :, 1].T.tolist() == [[1, 2, 3, 4, 5, 0]] * 2 + [[1, 2, 2, 0, 1, 2]] * 2
+    assert run.truncated[2].tolist() == [False, False, True, True] and run.truncated.sum() == 2
+
+
+def test_with_one_core_split_has_no_workers_and_is_not_offered(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gymnasium_async, "usable_cores", lambda: 1)
+    monkeypatch.setattr(catalog, "usable_cores", lambda: 1)
+    made = make(f"{SAMPLES}:Counter", 2, "gymnasium-split")
+    assert made._workers == [] and drive(made, zeros, 3).obs[:, 1, 1].tolist() == [1, 2, 3]
+    assert available_engines(f"{SAMPLES}:Counter") == ("gymnasium-sync", "gymnasium-async")
+
+
 def test_a_worker_that_dies_in_its_first_reset_is_replaced_while_the_other_has_answered(
     make: Make, tmp_path: Path
 ) -> None:
@@ -158,14 +213,14 @@ def test_workers_that_keep_dying_stop_the_run(make: Make) -> None:
         drive(made, zeros, 20)
 
 
-@BOTH
+@FORMS
 def test_raising_in_the_first_reset_is_said_with_the_environments_words(make: Make, engine: str) -> None:
     made = make(f"{SAMPLES}:RaisesInReset", 2, engine)
     with pytest.raises(UserError, match=r"environment [01], raised in reset: RuntimeError: no display found"):
         made.start(0)
 
 
-@BOTH
+@FORMS
 @pytest.mark.parametrize("at", [0, 2])
 def test_an_observation_of_the_wrong_shape_is_refused_by_name(make: Make, engine: str, at: int) -> None:
     made = make(f"{SAMPLES}:WrongShape", 1, engine, env_kwargs={"at": at})
@@ -206,16 +261,17 @@ def test_closing_ends_a_worker_that_hangs(make: Make) -> None:
     made.close()
 
 
-def test_workers_leave_when_their_parent_is_killed() -> None:
+@pytest.mark.parametrize("engine", ["gymnasium-async", "gymnasium-split"])
+def test_workers_leave_when_their_parent_is_killed(engine: str) -> None:
     code = f"""
 import time, numpy as np
 from batchwright.envs.engines import make_engine
 if __name__ == "__main__":
-    made = make_engine({SAMPLES + ":Counter"!r}, 2, "gymnasium-async", num_threads=2)
+    made = make_engine({SAMPLES + ":Counter"!r}, 3, {engine!r}, num_threads=3)
     made.start(0)
     print(*[worker.process.pid for worker in made._workers], flush=True)
     while True:
-        made.step(np.zeros(2, np.int32))
+        made.step(np.zeros(3, np.int32))
 """
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
@@ -223,7 +279,7 @@ if __name__ == "__main__":
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    assert len(workers) == 2
+    assert len(workers) == {"gymnasium-async": 3, "gymnasium-split": 2}[engine]
     deadline = time.monotonic() + 10
     while any(_is_running(pid) for pid in workers):
         assert time.monotonic() < deadline, "a worker outlived its parent"

@@ -28,7 +28,7 @@ def collected(engine: HostEngine) -> Any:
     return collect(flat, STATS, start_host(engine, 0), policy.heads.noise(1, (T, N)))
 
 
-@pytest.mark.parametrize("engine", ["gymnasium-sync", "gymnasium-async"])
+@pytest.mark.parametrize("engine", ["gymnasium-sync", "gymnasium-async", "gymnasium-split"])
 def test_a_vector_reward_comes_with_its_names_its_sum_masks_and_success(make: Any, engine: str) -> None:
     made = make(f"{FILE}:Masked", N, engine)
     assert made.reward_names == ("alive", "steps")

@@ -69,8 +69,8 @@ def main() -> None:
     # A restart of EnvPool compiles its rollout again: fewer checkpoints.
     iterations, every = (60, 12) if engine == "envpool" else (120, 5)
     wishes = SMALL | {"engine": engine, "total_steps": 64 * iterations, "checkpoint_every": every}
-    if engine == "gymnasium-async":
-        wishes["num_threads"] = 1
+    if engine in ("gymnasium-async", "gymnasium-split"):
+        wishes["num_threads"] = 1 if engine == "gymnasium-async" else 2  # one worker
     to_the_end(lambda: batchwright.train(run_dir=folder / "whole", quiet=True, **wishes))
     to_the_end(lambda: prepare(run_dir=folder / "killed", quiet=True, **wishes))
     draw = random.Random(engine)

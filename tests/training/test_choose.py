@@ -8,14 +8,14 @@ import pytest
 
 from batchwright.training import choose
 
-ENGINES = ("jax", "envpool", "gymnasium-sync", "gymnasium-async")
+ENGINES = ("jax", "envpool", "gymnasium-sync", "gymnasium-split", "gymnasium-async")
 
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Engines in the order they are measured, at the rates of a test; nothing is remembered from elsewhere."""
     asked: list[str] = []
-    rates = {"jax": 2e5, "envpool": 1e5, "gymnasium-sync": 8e3, "gymnasium-async": 11e3}
+    rates = {"jax": 2e5, "envpool": 1e5, "gymnasium-sync": 8e3, "gymnasium-split": 11e3}
 
     def measure(env: str, counts: list[int], engines: list[str]) -> choose.Rates:
         asked.extend(engines)
@@ -44,15 +44,25 @@ def test_envpool_is_not_asked_where_a_task_of_ours_is_fast_enough(
     assert measured == ["jax"]
 
 
-def test_workers_are_taken_where_they_pay_and_only_by_the_command(
+def test_environments_are_split_where_it_pays_and_only_by_the_command(
     measured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choose, "started_by_command", lambda: True)
     choice = choose.choose_engine("slow", 8, False, lambda text: None, "gymnasium")
-    assert choice.engine == "gymnasium-async"  # 11,000 against 8,000: more than 1.25 times
+    assert choice.engine == "gymnasium-split"  # 11,000 against 8,000: more than 1.25 times
     assert "gymnasium-sync x 8: 8,000" in choice.reason
     monkeypatch.setattr(choose, "started_by_command", lambda: False)
     assert choose.choose_engine("slow", 8, False, lambda text: None, "gymnasium").engine == "gymnasium-sync"
+
+
+@pytest.mark.parametrize(("cores", "num_envs"), [(1, 8), (2, 1)])
+def test_one_core_or_one_environment_is_not_split(
+    measured: list[str], monkeypatch: pytest.MonkeyPatch, cores: int, num_envs: int
+) -> None:
+    monkeypatch.setattr(choose, "started_by_command", lambda: True)
+    monkeypatch.setattr(choose, "usable_cores", lambda: cores)
+    assert choose.choose_engine("slow", num_envs, False, lambda text: None, "gymnasium").engine == "gymnasium-sync"
+    assert measured == []
 
 
 def test_the_choice_is_remembered(measured: list[str]) -> None:

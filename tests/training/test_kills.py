@@ -12,7 +12,8 @@ from small_runs import record
 
 KILLS = int(os.environ.get("BATCHWRIGHT_KILLS", "3"))
 """For each engine; BATCHWRIGHT_KILLS=10 takes about three times as long."""
-ENGINES = ("jax", "envpool", "envpool-host", "gymnasium-sync", "gymnasium-async", "gymnasium-vector")
+GYMNASIUM = ("gymnasium-sync", "gymnasium-async", "gymnasium-split", "gymnasium-vector")
+ENGINES = ("jax", "envpool", "envpool-host", *GYMNASIUM)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -22,7 +22,7 @@ from batchwright.training.on_policy import iterate
 from batchwright.watch.metric_log import read_events
 from run_batchwright import plan
 
-ENGINES = ("jax", "envpool", "gymnasium-sync", "gymnasium-vector", "gymnasium-async")
+ENGINES = ("jax", "envpool", "gymnasium-sync", "gymnasium-vector", "gymnasium-async", "gymnasium-split")
 
 
 @pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])

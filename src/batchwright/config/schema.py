@@ -28,6 +28,7 @@ ENGINE_CHOICES = (
     "gymnasium-vector",
     "gymnasium-sync",
     "gymnasium-async",
+    "gymnasium-split",
 )
 
 ON_POLICY, REPLAY, DATASET, RECORDED = "on-policy", "replay", "dataset", "recorded"
@@ -341,7 +342,9 @@ class Running:
         "where every random stream of the run begins", "", (*BOTH_RL, RECORDED), low=0, high=2**31 - 1
     )
     engine: str | None = wish("what steps the environments; auto measures", choices=ENGINE_CHOICES, regimes=BOTH_RL)
-    num_threads: int | None = count("threads of EnvPool; results do not depend on it", "threads", BOTH_RL, high=4096)
+    num_threads: int | None = count(
+        "threads of EnvPool, processes of Gymnasium; results do not depend on it", "threads", BOTH_RL, high=4096
+    )
     eval_every: int | None = count(
         "iterations between evaluations; 0 only at the end", "iterations", (*BOTH_RL, RECORDED), low=0
     )

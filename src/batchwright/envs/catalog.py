@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from batchwright.core.errors import UserError, unknown
+from batchwright.core.machine import usable_cores
 from batchwright.envs import envpool_source, gymnasium_source
 from batchwright.envs.components import vector_names
 from batchwright.envs.gymnasium_source import spaces_of
@@ -121,7 +122,8 @@ def _describe_jax(name: str, made: Any) -> TaskSpec | None:
 
 def _gymnasium_engines(name: str) -> tuple[str, ...]:
     vector = ("gymnasium-vector",) if gymnasium_source.has_vector_form(name) else ()
-    return (*vector, "gymnasium-sync", "gymnasium-async")
+    split = ("gymnasium-split",) if usable_cores() > 1 else ()
+    return (*vector, "gymnasium-sync", *split, "gymnasium-async")
 
 
 def _describe_envpool(name: str) -> TaskSpec:

@@ -22,9 +22,10 @@ from batchwright.envs.tasks import OWN_TASKS
 SECONDS_EACH = 0.25
 # Two measurements of one engine differ by up to a third on a busy machine: a smaller gain is no reason to change.
 MATERIAL_GAIN = 1.5
-WORKERS_GAIN = 1.25
-"""Worker processes step the same environments to the same numbers: a smaller gain is enough."""
-ONE_BY_ONE, WORKERS = "gymnasium-sync", "gymnasium-async"
+SPLIT_GAIN = 1.25
+"""Split over processes, the same environments give the same numbers: a smaller gain is enough."""
+ONE_BY_ONE, SPLIT, WORKERS = "gymnasium-sync", "gymnasium-split", "gymnasium-async"
+"""Of the two that need processes the first alone is measured: it has the same cores and one process less to wake."""
 ENVS_TRIED = (8, 16, 32)
 ENOUGH_STEPS_PER_SECOND = 1e6
 """From here on training does not wait for environments: an update takes 2 us a transition or more (docs/log.md)."""
@@ -54,8 +55,8 @@ def choose_engine(
     `family` is how the names of the engines begin that may be chosen; `info_keys` are entries of info that the engine
     has to give.
     """
-    workers = started_by_command() and usable_cores() > 1 and num_envs > 1
-    wanted = f"{family}|{','.join(info_keys)}|{'workers' if workers else ''}"
+    may_split = started_by_command() and usable_cores() > 1 and num_envs > 1
+    wanted = f"{family}|{','.join(info_keys)}|{'split' if may_split else ''}"
     memory = _Memory(f"{env}|{num_envs}|{may_change_envs}|{usable_cores()}|{_versions()}|{wanted}")
     known = memory.read()
     if known is not None:
@@ -66,15 +67,15 @@ def choose_engine(
     enough = ours and rates["jax", num_envs] >= ENOUGH_STEPS_PER_SECOND
     possible = ["jax"] if enough else [name for name in available_engines(env) if name.startswith(family)]
     possible = [name for name in possible if not info_keys or gives_info(env, name, info_keys)]
-    engines = [name for name in possible if name != WORKERS] or possible
-    workers = workers and WORKERS in possible and ONE_BY_ONE in possible
-    if len(engines) == 1 and not may_change_envs and not workers and not rates:
+    engines = [name for name in possible if name not in (SPLIT, WORKERS)] or possible
+    may_split = may_split and SPLIT in possible and ONE_BY_ONE in possible
+    if len(engines) == 1 and not may_change_envs and not may_split and not rates:
         return Choice(engines[0], num_envs, f"the only engine that has {env}")
     rates |= _measure_until_enough(env, num_envs, [name for name in engines if (name, num_envs) not in rates])
     engine = _best([(name, num_envs) for name in engines], rates)[0]
-    if workers and engine == ONE_BY_ONE:
-        rates |= _measure(env, [num_envs], [WORKERS])
-        engine = WORKERS if rates[WORKERS, num_envs] > WORKERS_GAIN * rates[engine, num_envs] else engine
+    if may_split and engine == ONE_BY_ONE:
+        rates |= _measure(env, [num_envs], [SPLIT])
+        engine = SPLIT if rates[SPLIT, num_envs] > SPLIT_GAIN * rates[engine, num_envs] else engine
     if may_change_envs:
         rates |= _measure(env, [count for count in ENVS_TRIED if count != num_envs], [engine])
     best = _best([(engine, count) for count in sorted({num_envs, *ENVS_TRIED})], rates, first=(engine, num_envs))

@@ -155,6 +155,10 @@ class EnvLoop:
         self._restarts = [0] * count
         self._share: list[int] | None = None
 
+    @property
+    def num_envs(self) -> int:
+        return len(self._envs)
+
     def start(self, seed: int, share: Sequence[int] | None = None) -> None:
         """Seeds and resets every environment; one that cannot even begin is the user's to mend.
 

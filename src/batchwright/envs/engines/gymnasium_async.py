@@ -1,6 +1,6 @@
 """Gymnasium environments in worker processes over shared memory; a worker that dies is replaced."""
 
-# N envs, dealt to W workers in contiguous shares
+# N envs, dealt to processes in contiguous shares
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import contextlib
 import itertools
 import multiprocessing
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
 from batchwright.core.machine import usable_cores
@@ -22,6 +23,7 @@ from batchwright.envs.engines.base import HostEngine, OnEvent, Step
 from batchwright.envs.engines.env_loop import MAX_RESTARTS, EnvLoop, LoopArrays
 from batchwright.envs.engines.gymnasium_sync import as_step, probe
 from batchwright.envs.engines.host_arrays import action_rows
+from batchwright.envs.engines.patient_pipe import PatientPipe
 from batchwright.envs.engines.shared_block import SharedBlock
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.envs.spaces import Spec, leaves, unflatten, value_at
@@ -32,7 +34,7 @@ CLOSE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Share:
-    """What one worker needs to know; picklable."""
+    """What one process needs to know of the environments that it steps; picklable."""
 
     source: EnvSource
     spaces: tuple[Spec, Spec]
@@ -41,6 +43,20 @@ class Share:
     block: SharedBlock
     first: int
     count: int
+    look_seconds: float
+    """How long a worker looks for its next turn before it sleeps."""
+
+    def loop(self, arrays: LoopArrays, on_event: OnEvent) -> EnvLoop:
+        """The share's environments, which write into their rows of all environments' `arrays`."""
+        rows = arrays.rows(self.first, self.count)
+        return EnvLoop(self.source, self.spaces, rows, self.first, on_event, self.info_keys, self.parts)
+
+    def actions(self, action_arrays: Sequence[NDArray[Any]]) -> Callable[[], Iterable[Any]]:
+        """A function that gives the share's native actions, by what the arrays hold when it is called."""
+        mine = slice(self.first, self.first + self.count)
+        canonical = unflatten(self.spaces[1], [array[mine] for array in action_arrays])
+        to_rows = action_rows(self.spaces[1])
+        return lambda: to_rows(canonical)
 
 
 @dataclass
@@ -49,7 +65,7 @@ class Worker:
 
     share: Share
     process: Any
-    pipe: Connection
+    pipe: PatientPipe
     deaths: int = 0
     restarts: int = 0
 
@@ -58,6 +74,10 @@ class GymnasiumAsync(HostEngine):
     """Environments dealt over worker processes: for those that take longer than a message (about 50 us)."""
 
     name = "gymnasium-async"
+    keeps_share: ClassVar[bool] = False
+    """Whether the first share is stepped by this process, beside the workers."""
+    look_seconds: ClassVar[float] = 0.0
+    """How long a process looks for a message before it sleeps."""
 
     def __init__(
         self,
@@ -65,7 +85,7 @@ class GymnasiumAsync(HostEngine):
         num_envs: int,
         on_event: OnEvent,
         info_keys: Sequence[str] = (),
-        num_workers: int | None = None,
+        num_processes: int | None = None,
         components: Sequence[str] | None = None,
     ) -> None:
         self.num_envs = num_envs
@@ -84,12 +104,19 @@ class GymnasiumAsync(HostEngine):
         self._arrays = LoopArrays.allocate(spaces, num_envs, len(info_keys), len(parts.names))
         self._step = as_step(self.observation, self._arrays, info_keys)
         self._action_paths = [path for path, _ in leaves(self.action)]
-        count = min(num_workers or usable_cores(), num_envs)
-        bounds = np.linspace(0, num_envs, count + 1).astype(int)
-        self._workers: list[Worker] = []
-        for first, end in itertools.pairwise(bounds):
-            share = Share(source, spaces, tuple(info_keys), parts, block, int(first), int(end - first))
-            self._workers.append(Worker(share, *self._spawn(share)))
+        count = min(num_processes or usable_cores(), num_envs)
+        bounds = np.linspace(0, num_envs, count + 1).astype(int).tolist()
+        shares = [
+            Share(source, spaces, tuple(info_keys), parts, block, first, end - first, self.look_seconds)
+            for first, end in itertools.pairwise(bounds)
+        ]
+        self._own: EnvLoop | None = None
+        if self.keeps_share:
+            own = shares.pop(0)
+            self._own, self._own_actions = own.loop(self._arrays, on_event), own.actions(self._shared_actions)
+        dealt = (bounds[1] if self.keeps_share else 0, sum(share.count for share in shares))
+        self._from_workers = (self._arrays.rows(*dealt), self._shared.rows(*dealt))
+        self._workers = [Worker(share, *self._spawn(share)) for share in shares]
 
     def start(self, seed: int) -> Any:
         return self._start(seed, None)
@@ -108,12 +135,14 @@ class GymnasiumAsync(HostEngine):
         for worker in self._workers:
             worker.restarts = 0
             send(worker)
+        if self._own is not None:
+            self._own.start(seed, None if share_N is None else share_N[: self._own.num_envs])
         waited = self._workers
         while waited := self._gather(waited):
             for worker in waited:
                 self._replace(worker)
                 send(worker)
-        self._arrays.copy_from(self._shared)
+        self._take_over()
         self.mask = self._arrays.mask if self._arrays.masked.any() else None
         self._step = self._step._replace(mask=self.mask)
         return self._step.obs
@@ -123,9 +152,11 @@ class GymnasiumAsync(HostEngine):
             np.copyto(array, value_at(action, path))
         for worker in self._workers:
             self._send(worker, ("step", None))
+        if self._own is not None:
+            self._own.step(self._own_actions())
         dead = self._gather(self._workers)
         if not dead:
-            self._arrays.copy_from(self._shared)
+            self._take_over()
             return self._step
         for worker in self._workers:
             rows = (worker.share.first, worker.share.count)
@@ -138,7 +169,13 @@ class GymnasiumAsync(HostEngine):
                 self._arrays.rows(*rows).copy_from(self._shared.rows(*rows))
         return self._step
 
+    def _take_over(self) -> None:
+        ours, theirs = self._from_workers
+        ours.copy_from(theirs)
+
     def close(self) -> None:
+        if self._own is not None:
+            self._own.close()
         for worker in self._workers:
             self._send(worker, ("close", None))
         for worker in self._workers:
@@ -150,13 +187,13 @@ class GymnasiumAsync(HostEngine):
             worker.pipe.close()
         self._workers = []
 
-    def _spawn(self, share: Share) -> tuple[Any, Connection]:
+    def _spawn(self, share: Share) -> tuple[Any, PatientPipe]:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=worker_main, args=(theirs, share), daemon=True)
         process.start()
         # With only the worker holding its end, its death is the end of the stream.
         theirs.close()
-        return process, ours
+        return process, PatientPipe(ours, self.look_seconds)
 
     def _send(self, worker: Worker, message: tuple[str, Any]) -> None:
         # A dead worker's pipe is noticed when its answer is awaited.
@@ -211,40 +248,29 @@ class GymnasiumAsync(HostEngine):
         worker.process, worker.pipe = self._spawn(share)
 
 
-def worker_main(pipe: Connection, share: Share) -> None:
+def worker_main(connection: Connection, share: Share) -> None:
     """Steps a share of the environments until told to close, or until the parent is gone."""
     # Ctrl-C and many a scheduler's SIGTERM reach the whole group; the parent decides what to save and when to close.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    pipe = PatientPipe(connection, share.look_seconds)
     loop: EnvLoop | None = None
     try:
         views, action_arrays = share.block.arrays()
-        arrays = LoopArrays.over(views)
-        mine = slice(share.first, share.first + share.count)
-        actions = unflatten(share.spaces[1], [array[mine] for array in action_arrays])
-        to_rows = action_rows(share.spaces[1])
+        actions = share.actions(action_arrays)
         while True:
             command, content = pipe.recv()
             if command == "close":
                 return
             if loop is None:
-                rows = arrays.rows(share.first, share.count)
-                loop = EnvLoop(
-                    share.source,
-                    share.spaces,
-                    rows,
-                    share.first,
-                    lambda event: pipe.send(("event", event)),
-                    share.info_keys,
-                    share.parts,
-                )
+                loop = share.loop(LoopArrays.over(views), lambda event: pipe.send(("event", event)))
             if command == "start":
                 loop.start(*content)
             elif command == "resume":
                 loop.reseed(*content)
                 continue
             else:
-                loop.step(to_rows(actions))
+                loop.step(actions())
             pipe.send(("done", None))
     except UserError as error:
         pipe.send(("refused", (error.message, error.fixes)))

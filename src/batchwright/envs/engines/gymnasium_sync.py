@@ -40,14 +40,16 @@ class GymnasiumSync(HostEngine):
         self._step = as_step(self.observation, self._arrays, info_keys)
 
     def start(self, seed: int) -> Any:
-        self._loop.start(seed)
+        return self._start(seed, None)
+
+    def start_share(self, seed: int, share_N: Sequence[int]) -> tuple[Any, bool]:
+        return self._start(seed, share_N), True
+
+    def _start(self, seed: int, share_N: Sequence[int] | None) -> Any:
+        self._loop.start(seed, share_N)
         self.mask = self._arrays.mask if self._arrays.masked.any() else None
         self._step = self._step._replace(mask=self.mask)
         return self._step.obs
-
-    def start_share(self, seed: int, share_N: Sequence[int]) -> tuple[Any, bool]:
-        self._loop.start(seed, share_N)
-        return self._step.obs, True
 
     def step(self, action: Any) -> Step:
         self._loop.step(self._to_rows(action))

@@ -52,7 +52,8 @@ def make_engine(
     """`num_envs` copies of an environment behind the one vector interface.
 
     `auto` takes the first of jax, envpool, gymnasium-vector, gymnasium-sync that has the environment.
-    `num_threads` are EnvPool's threads or gymnasium-async's worker processes; results do not depend on it.
+    `num_threads` are EnvPool's threads, or the processes that step environments in gymnasium-async and, the trainer's
+    own among them, in gymnasium-split; results do not depend on it.
     `info_keys` are the entries of `info` that come back as `Step.extras`; `components` are parts of a vector reward or
     keys of `info` that come back as `Step.components`: all of a vector reward when not given, none for ("none",).
     """
@@ -87,7 +88,7 @@ def _resolve(wanted: Wanted, engine: str) -> str:
     """The engine that is meant, refused when it cannot run the environment."""
     if engine == "gymnasium":
         return "gymnasium-vector" if gymnasium_source.has_vector_form(wanted.name) else "gymnasium-sync"
-    if engine.startswith("gymnasium-s") or engine == "gymnasium-async":
+    if engine in ("gymnasium-sync", "gymnasium-async", "gymnasium-split"):
         return engine
     if engine == "jax" and wanted.name in OWN_TASKS:
         return engine  # known without asking EnvPool, whose import takes seconds
@@ -160,6 +161,14 @@ def _async(wanted: Wanted) -> Engine:
     )
 
 
+def _split(wanted: Wanted) -> Engine:
+    from batchwright.envs.engines.gymnasium_split import GymnasiumSplit
+
+    return GymnasiumSplit(
+        wanted.source(), wanted.num_envs, wanted.on_event, wanted.info_keys, wanted.num_threads, wanted.components
+    )
+
+
 _MAKERS: dict[str, Callable[[Wanted], Engine]] = {
     "jax": _jax,
     "envpool": _envpool,
@@ -167,4 +176,5 @@ _MAKERS: dict[str, Callable[[Wanted], Engine]] = {
     "gymnasium-vector": _vector,
     "gymnasium-sync": _sync,
     "gymnasium-async": _async,
+    "gymnasium-split": _split,
 }
