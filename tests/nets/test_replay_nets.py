@@ -64,7 +64,9 @@ def test_exploration_is_random_with_its_chance_and_greedy_otherwise() -> None:
 def test_the_twins_differ_and_each_sees_the_action() -> None:
     critics = make_twin_critics(Inputs(OBS), 2, (8, 8), "relu")
     flat, seen = critics.init(jax.random.key(0)), jnp.ones((5, 3))
-    low, high = (critics.values(flat, seen, jnp.full((5, 2), a)) for a in (-1.0, 1.0))
+    pair = critics.unravel(flat)
+    assert (critics.ravel(pair) == flat).all()
+    low, high = (critics.values(pair, seen, jnp.full((5, 2), a)) for a in (-1.0, 1.0))
     assert low.shape == (2, 5)
     assert not np.allclose(low[0], low[1])
     assert not np.any(np.isclose(low, high))

@@ -140,6 +140,11 @@ def make_policy(
     return replace(policy, unravel=unraveller(policy._init_tree(jax.random.key(0))))
 
 
+def join_leaves(tree: Any) -> jax.Array:
+    """All leaves of a tree as one vector: the way back from what `unraveller` gives, traceable."""
+    return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(tree)])
+
+
 def unraveller(tree: Any) -> Callable[[jax.Array], Any]:
     """The way back from `Policy.ravel`, traceable."""
     leaves, structure = jax.tree.flatten(tree)
@@ -153,7 +158,7 @@ def unraveller(tree: Any) -> Callable[[jax.Array], Any]:
         return jax.tree.unflatten(structure, parts)
 
     def join(_: None, gradient: Any) -> tuple[jax.Array]:
-        return (jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(gradient)]),)
+        return (join_leaves(gradient),)
 
     # Its own gradient would add up one padded vector per leaf.
     unravel.defvjp(lambda flat: (unravel(flat), None), join)

@@ -16,7 +16,7 @@ from batchwright.envs.spaces import Box, Spec
 from batchwright.nets.heads import Heads
 from batchwright.nets.layers import CONV_FEATURES, conv_layers, convolve, dense, host_source, run_tower, tower
 from batchwright.nets.networks import ACTIVATIONS, Inputs, Network
-from batchwright.nets.policy import Policy, unraveller
+from batchwright.nets.policy import Policy, join_leaves, unraveller
 from batchwright.nets.reward import image_shape
 from batchwright.nets.squashed import make_greedy_heads, make_squashed_heads
 
@@ -82,20 +82,32 @@ def _as_policy(inputs: Inputs, heads: Heads, net: Tower) -> Policy:
 
 @dataclass(frozen=True, eq=False)
 class TwinCritics:
-    """Two critics of one shape over one flat vector; stacked parameters make each layer of both one product."""
+    """Two critics of one shape over one flat vector.
+
+    As a pair of trees each layer is a product of its own: stacked, one product of both, takes a tenth longer on a CPU.
+    """
 
     net: Tower
-    unravel: Callable[[jax.Array], Any]
+    unravel_both: Callable[[jax.Array], Any]
 
     def init(self, key: jax.Array) -> jax.Array:
         """A fresh parameter vector; the two start apart."""
         tree = _twins(self.net, host_source(key))
         return jnp.asarray(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)]))
 
-    def values(self, flat: jax.Array, seen: Any, action_BD: jax.Array) -> jax.Array:
+    def unravel(self, flat: jax.Array) -> tuple[Any, Any]:
+        """The parameter trees of the two."""
+        both = self.unravel_both(flat)
+        first, second = (jax.tree.map(lambda leaf, which=which: leaf[which], both) for which in range(2))
+        return first, second
+
+    def ravel(self, pair: tuple[Any, Any]) -> jax.Array:
+        """The way back from `unravel`."""
+        return join_leaves(jax.tree.map(lambda *two: jnp.stack(two), *pair))
+
+    def values(self, pair: tuple[Any, Any], seen: Any, action_BD: jax.Array) -> jax.Array:
         """Both values [2, B] of actions."""
-        both = jax.vmap(self.net.apply, in_axes=(0, None, None))
-        return both(self.unravel(flat), seen, action_BD)[..., 0]
+        return jnp.stack([self.net.apply(tree, seen, action_BD)[..., 0] for tree in pair])
 
 
 def make_twin_critics(inputs: Inputs, action_size: int, hidden: Sequence[int], activation: str) -> TwinCritics:

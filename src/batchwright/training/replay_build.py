@@ -33,6 +33,7 @@ from batchwright.training.replay_update import (
     Networks,
     ReplayHyper,
     ReplayShape,
+    RewardPart,
     make_replay_update,
     start_learner,
 )
@@ -268,13 +269,8 @@ def _networks(plan: Plan, policy: Policy, engine: Engine, streams: Streams) -> t
         return Networks(policy, critics), None
     net = make_reward_network(engine.observation, engine.action, _sizes(plan))
     tree = net.init(jax.random.key(streams.number("reward-parameters", 0)))
-    unravel = unraveller(tree)
-
-    def predict(flat: jax.Array, obs: Any, action: jax.Array, next_obs: Any) -> jax.Array:
-        return net.apply(unravel(flat), obs, action, next_obs)
-
     fresh = jnp.asarray(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)]))
-    return Networks(policy, critics, predict), fresh
+    return Networks(policy, critics, RewardPart(net.apply, unraveller(tree))), fresh
 
 
 def _allocate(plan: Plan, engine: Engine, policy: Policy) -> ReplayBuffer:

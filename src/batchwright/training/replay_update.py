@@ -14,12 +14,14 @@ import optax
 
 from batchwright.learn import dqn, sac
 from batchwright.learn.rrd import rrd_loss
-from batchwright.nets.policy import ObsStats, Policy
+from batchwright.nets.policy import ObsStats, Policy, join_leaves
 from batchwright.nets.replay_nets import TwinCritics
 from batchwright.nets.squashed import sample_with_log_prob
 from batchwright.store.replay import Batch, Frames, gather
 
 Told = dict[str, jax.Array]
+Convert = Callable[[Any], Any]
+"""From a parameter vector to its tree, or back."""
 
 
 @dataclass(frozen=True)
@@ -52,28 +54,32 @@ class ReplayHyper(NamedTuple):
 class Fitted(NamedTuple):
     """One parameter vector with its Adam."""
 
-    flat: jax.Array
+    flat: Any
     adam: Any
 
 
 class SacLearner(NamedTuple):
-    """What an update of SAC changes; `flat` is the actor."""
+    """What an update of SAC changes; `flat` is the actor.
 
-    flat: jax.Array
+    Between iterations every network is one vector. Within, it is a tree: slices of a vector would be copied for every
+    product, and gradients joined.
+    """
+
+    flat: Any
     adam: Any
     critics: Fitted
-    target: jax.Array
+    target: Any
     temperature: Fitted  # log alpha
     reward: Any  # Fitted where rewards are learned, else ()
     updates: jax.Array
 
 
 class DqnLearner(NamedTuple):
-    """What an update of DQN changes; `flat` is the Q-network."""
+    """What an update of DQN changes; `flat` is the Q-network. Vectors between iterations, trees within."""
 
-    flat: jax.Array
+    flat: Any
     adam: Any
-    target: jax.Array
+    target: Any
     reward: Any
     updates: jax.Array
 
@@ -91,13 +97,48 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class RewardPart:
+    """The reward network of an agent."""
+
+    apply: Callable[[Any, Any, jax.Array, Any], jax.Array]
+    """(parameter tree, observations, actions, next observations) -> rewards."""
+    unravel: Callable[[jax.Array], Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Networks:
     """What an agent is made of."""
 
     policy: Policy
     critics: TwinCritics | None = None
-    reward: Callable[[jax.Array, Any, jax.Array, Any], jax.Array] | None = None
-    """(flat parameters, observations, actions, next observations) -> rewards."""
+    reward: RewardPart | None = None
+
+    def to_trees(self, learner: Any) -> Any:
+        """A learner whose networks are trees."""
+        critics = None if self.critics is None else self.critics.unravel
+        reward = None if self.reward is None else self.reward.unravel
+        return _converted(learner, self.policy.unravel, critics, reward)
+
+    def to_vectors(self, learner: Any) -> Any:
+        """The way back from `to_trees`."""
+        critics = None if self.critics is None else self.critics.ravel
+        return _converted(learner, join_leaves, critics, None if self.reward is None else join_leaves)
+
+
+def _converted(learner: Any, policy: Convert, critics: Convert | None, reward: Convert | None) -> Any:
+    own = _convert(Fitted(learner.flat, learner.adam), policy)
+    learner = learner._replace(flat=own.flat, adam=own.adam)
+    if reward is not None:
+        learner = learner._replace(reward=_convert(learner.reward, reward))
+    if critics is None:
+        return learner._replace(target=policy(learner.target))
+    return learner._replace(critics=_convert(learner.critics, critics), target=critics(learner.target))
+
+
+def _convert(fitted: Fitted, convert: Convert) -> Fitted:
+    """Parameters and both moments of Adam in another form."""
+    adam = fitted.adam
+    return Fitted(convert(fitted.flat), adam._replace(mu=convert(adam.mu), nu=convert(adam.nu)))
 
 
 Update = Callable[[Any, Frames | None, ObsStats, ReplayHyper, Drawn], tuple[Any, Told]]
@@ -125,7 +166,8 @@ def make_replay_update(networks: Networks, shape: ReplayShape) -> Update:
             learner, said = step(learner, batch, draw.noise, stats, hyper, rate * hyper.learning_rate)
             return learner, told | said
 
-        learner, told_U = jax.lax.scan(one, learner, drawn)
+        trees, told_U = jax.lax.scan(one, networks.to_trees(learner), drawn)
+        learner = networks.to_vectors(trees)
         told = {name: value.mean() for name, value in told_U.items()}
         finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(learner)]
         told["finite_parameters"] = jnp.stack(finite).all()
@@ -155,20 +197,21 @@ def _warm(learner: Any, hyper: ReplayHyper) -> jax.Array:
 
 
 def _make_descend(shape: ReplayShape, adam: Any) -> Any:
-    def descend(fitted: Fitted, gradient: jax.Array, rate: Any, hyper: ReplayHyper) -> tuple[Fitted, jax.Array]:
+    def descend(fitted: Fitted, gradient: Any, rate: Any, hyper: ReplayHyper) -> tuple[Fitted, jax.Array]:
         """One Adam step, and the norm of the gradient before it is clipped."""
-        norm = jnp.sqrt(jnp.square(gradient).sum())
+        norm = jnp.sqrt(sum(jnp.square(leaf).sum() for leaf in jax.tree.leaves(gradient)))
         if shape.clips:
-            gradient = gradient * jnp.minimum(1.0, hyper.max_grad_norm / (norm + 1e-6))
+            factor = jnp.minimum(1.0, hyper.max_grad_norm / (norm + 1e-6))
+            gradient = jax.tree.map(lambda leaf: leaf * factor, gradient)
         direction, state = adam.update(gradient, fitted.adam)
-        return Fitted(fitted.flat - rate * direction, state), norm
+        return Fitted(jax.tree.map(lambda old, by: old - rate * by, fitted.flat, direction), state), norm
 
     return descend
 
 
-def _moved_target(target: jax.Array, online: jax.Array, learner: Any, hyper: ReplayHyper) -> jax.Array:
-    due = learner.updates % hyper.updates_per_target == 0
-    return sac.polyak(target, online, jnp.where(due, hyper.polyak, 0.0))
+def _moved_target(target: Any, online: Any, learner: Any, hyper: ReplayHyper) -> Any:
+    rate = jnp.where(learner.updates % hyper.updates_per_target == 0, hyper.polyak, 0.0)
+    return jax.tree.map(lambda old, new: sac.polyak(old, new, rate), target, online)
 
 
 def _fit_reward(
@@ -183,12 +226,12 @@ def _fit_reward(
 ) -> tuple[Fitted, Told]:
     """One step of the reward network on subsequences of finished episodes."""
     assert networks.reward is not None
-    predict = networks.reward
+    predict = networks.reward.apply
 
-    def loss(flat: jax.Array) -> Any:
+    def loss(tree: Any) -> Any:
         found = rrd_loss(
             predict,
-            flat,
+            tree,
             batch.obs,
             batch.action,
             batch.next_obs,
@@ -214,7 +257,7 @@ def _relabelled(networks: Networks, shape: ReplayShape, learner: Any, batch: Bat
     """The batch with the rewards that the policy learns from: never cached, never differentiated."""
     if shape.learns_rewards:
         assert networks.reward is not None
-        predicted = networks.reward(learner.reward.flat, batch.obs, batch.action, batch.next_obs)
+        predicted = networks.reward.apply(learner.reward.flat, batch.obs, batch.action, batch.next_obs)
         return batch._replace(reward=jax.lax.stop_gradient(predicted))
     return batch if isinstance(draw.guidance, tuple) else batch._replace(reward=draw.guidance)
 
@@ -230,19 +273,19 @@ def _make_sac_step(networks: Networks, shape: ReplayShape, adam: Any) -> Any:
     ) -> tuple[SacLearner, Told]:
         seen, after = policy.see(batch.obs, stats), policy.see(batch.next_obs, stats)
         temperature = jnp.exp(learner.temperature.flat)
-        next_action, next_log_prob = sample_with_log_prob(policy.outputs(learner.flat, after).raw, noise[0])
+        next_action, next_log_prob = sample_with_log_prob(policy.outputs_of(learner.flat, after).raw, noise[0])
         next_value = critics.values(learner.target, after, next_action)
         target = sac.soft_target(batch.reward, batch.terminated, next_value, next_log_prob, temperature, hyper.gamma)
 
-        def critic_loss(flat: jax.Array) -> Any:
-            value = critics.values(flat, seen, batch.action)
+        def critic_loss(pair: Any) -> Any:
+            value = critics.values(pair, seen, batch.action)
             return sac.critic_loss(value, target), value
 
         (loss, value), gradient = jax.value_and_grad(critic_loss, has_aux=True)(learner.critics.flat)
         twins, critic_norm = descend(learner.critics, gradient, rate, hyper)
 
-        def actor_loss(flat: jax.Array) -> Any:
-            action, log_prob = sample_with_log_prob(policy.outputs(flat, seen).raw, noise[1])
+        def actor_loss(tree: Any) -> Any:
+            action, log_prob = sample_with_log_prob(policy.outputs_of(tree, seen).raw, noise[1])
             return sac.actor_loss(log_prob, critics.values(twins.flat, seen, action), temperature), log_prob
 
         (policy_loss, log_prob), gradient = jax.value_and_grad(actor_loss, has_aux=True)(learner.flat)
@@ -281,11 +324,11 @@ def _make_dqn_step(networks: Networks, shape: ReplayShape, adam: Any) -> Any:
         learner: DqnLearner, batch: Batch, noise: Any, stats: ObsStats, hyper: ReplayHyper, rate: jax.Array
     ) -> tuple[DqnLearner, Told]:
         seen, after = policy.see(batch.obs, stats), policy.see(batch.next_obs, stats)
-        next_online, next_target = (policy.outputs(flat, after).raw for flat in (learner.flat, learner.target))
+        next_online, next_target = (policy.outputs_of(tree, after).raw for tree in (learner.flat, learner.target))
         target = dqn.double_q_target(batch.reward, batch.terminated, next_online, next_target, hyper.gamma)
 
-        def q_loss(flat: jax.Array) -> Any:
-            value = dqn.taken_value(policy.outputs(flat, seen).raw, batch.action)
+        def q_loss(tree: Any) -> Any:
+            value = dqn.taken_value(policy.outputs_of(tree, seen).raw, batch.action)
             return dqn.huber(value - target), value
 
         (loss, value), gradient = jax.value_and_grad(q_loss, has_aux=True)(learner.flat)

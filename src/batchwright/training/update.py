@@ -18,7 +18,7 @@ from batchwright.envs.masks import choice_groups
 from batchwright.learn.policy_loss import POLICY_LOSSES, kl_estimate, value_loss
 from batchwright.learn.returns import explained_variance, gae, normalise_advantages
 from batchwright.nets.normalise import batch_moments
-from batchwright.nets.policy import ObsStats, Outputs, Policy
+from batchwright.nets.policy import ObsStats, Outputs, Policy, join_leaves
 from batchwright.store.minibatches import cut, layout
 from batchwright.training.exploration import entropy_loss, told_by_heads
 from batchwright.training.mixing import Acted, combine, start_weighting_state
@@ -290,7 +290,7 @@ def make_minibatch_step(policy: Policy, shape: UpdateShape, adam: Any, value_onl
         whole = shape.entropy_by_kind or part.head_log_prob is not None
         most = part.weight.shape[0] if whole else PIECE_IMAGES if policy.inputs.images else PIECE_ROWS
         branches, told = _by_pieces(lambda piece: slope(policy.unravel(learner.flat), piece, count, hyper), part, most)
-        gradient = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(branches)])
+        gradient = join_leaves(branches)
         norm = jnp.sqrt(jnp.square(gradient).sum())
         clipped = gradient * jnp.minimum(1.0, hyper.max_grad_norm / (norm + 1e-6))
         direction, state = adam.update(clipped, learner.adam)
