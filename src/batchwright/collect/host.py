@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from batchwright.collect.compiled import Position
@@ -50,11 +49,13 @@ def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) ->
 
     def collect(flat: jax.Array, stats: ObsStats, position: Position, noise: Any) -> tuple[Position, Rollout, Episodes]:
         rows = _Rows(position, rollout_steps, num_envs, policy.heads.action_size, engine.autoreset == "same")
-        obs, ended, returns, lengths = position.obs, position.ended, position.returns, position.lengths
+        obs, ended, returns, lengths = rows.keep(0, position.obs), position.ended, position.returns, position.lengths
+        # Once for the rollout: host arrays would be handed over anew at every step.
+        flat, stats = jax.device_put((flat, stats))
         mask, totals = position.mask, position.components
         for t in range(rollout_steps):
             action, to_env = act(flat, stats, obs, tuple(eps[t] for eps in noise), mask)
-            took = engine.step(jax.tree.map(np.asarray, to_env))
+            took = engine.step(_each(np.asarray, to_env))
             valid = np.ones(num_envs, bool) if engine.autoreset == "same" else ~ended
             reward = np.where(valid, took.reward, np.float32(0))
             begun = ended if engine.autoreset == "same" else ~valid
@@ -64,11 +65,12 @@ def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) ->
             if took.components is not None:
                 paid = np.where(valid[:, None], took.components, np.float32(0))
                 totals = np.where(begun[:, None], np.float32(0), totals) + paid
-            rows.write(t, obs, action, paid, took, valid, returns, lengths)
+            rows.write(t, action, paid, took, valid, returns, lengths)
             rows.write_special(t, mask, totals, took.success)
             ended = took.terminated | took.truncated
-            obs, mask = _copy(took.obs), _copy(took.mask)
-        last = Position(None, obs, ended, returns.astype(np.float32), lengths.astype(np.int32), mask, totals)
+            obs, mask = rows.keep(t + 1, took.obs), _copy(took.mask)
+        # A copy: views would keep all observations of the rollout alive.
+        last = Position(None, _copy(obs), ended, returns.astype(np.float32), lengths.astype(np.int32), mask, totals)
         return rows.finish(last)
 
     return collect
@@ -79,8 +81,8 @@ class _Rows:
 
     def __init__(self, start: Position, steps: int, num_envs: int, action_size: int, keeps_final: bool) -> None:
         lead, obs = (steps, num_envs), start.obs
-        self.obs = jax.tree.map(lambda x: np.empty((steps + 1, *x.shape), x.dtype), obs)
-        self.final = jax.tree.map(lambda x: np.zeros((steps, *x.shape), x.dtype), obs) if keeps_final else None
+        self.obs = _each(lambda x: np.empty((steps + 1, *x.shape), x.dtype), obs)
+        self.final = _each(lambda x: np.zeros((steps, *x.shape), x.dtype), obs) if keeps_final else None
         self.action = np.empty((*lead, action_size), np.float32)
         paid = 1 if start.components is None else start.components.shape[-1]
         self.reward, self.returns = np.empty((*lead, paid), np.float32), np.empty(lead, np.float32)
@@ -90,10 +92,12 @@ class _Rows:
         self.components = None if start.components is None else np.empty((*lead, paid), np.float32)
         self.success: Any = None
 
-    def write(
-        self, t: int, obs: Any, action: Any, reward: Any, took: Any, valid: Any, returns: Any, lengths: Any
-    ) -> None:
+    def keep(self, t: int, obs: Any) -> Any:
+        """Observations written as those of step `t`, and views of them there."""
         _put(self.obs, t, obs)
+        return _each(lambda rows: rows[t], self.obs)
+
+    def write(self, t: int, action: Any, reward: Any, took: Any, valid: Any, returns: Any, lengths: Any) -> None:
         if self.final is not None:
             _put(self.final, t, took.final_obs)
         self.action[t], self.reward[t], self.returns[t], self.lengths[t] = action, reward, returns, lengths
@@ -111,7 +115,6 @@ class _Rows:
             self.success[t] = success
 
     def finish(self, position: Position) -> tuple[Position, Rollout, Episodes]:
-        _put(self.obs, -1, position.obs)
         rollout = Rollout(
             self.obs, self.action, self.reward, self.terminated, self.truncated, self.valid, self.final, self.mask
         )
@@ -120,11 +123,18 @@ class _Rows:
 
 
 def _put(store: Any, t: int, value: Any) -> None:
-    jax.tree.map(lambda rows, row: rows.__setitem__(t, row), store, value)
+    for rows, row in zip(jax.tree.leaves(store), jax.tree.leaves(value), strict=True):
+        rows[t] = row
 
 
 def _copy(obs: Any) -> Any:
-    return jax.tree.map(np.array, obs)
+    return _each(np.array, obs)
+
+
+def _each(function: Callable[[Any], Any], tree: Any) -> Any:
+    """`jax.tree.map` of one tree, without what it costs at every step to allow for several."""
+    leaves, structure = jax.tree.flatten(tree)
+    return jax.tree.unflatten(structure, [function(leaf) for leaf in leaves])
 
 
 def make_replay(engine: HostEngine, policy: Policy) -> Callable[[jax.Array], None]:
@@ -133,6 +143,6 @@ def make_replay(engine: HostEngine, policy: Policy) -> Callable[[jax.Array], Non
 
     def replay(action_TND: jax.Array) -> None:
         for action in np.asarray(action_TND):
-            engine.step(jax.tree.map(np.asarray, to_env(jnp.asarray(action))))
+            engine.step(_each(np.asarray, to_env(action)))
 
     return replay
