@@ -1,8 +1,9 @@
 """SAC on delayed rewards with and without return decomposition, beside SAC on the dense reward.
 
-python benchmarks/rrd.py [--envs InvertedPendulum-v5 ...] [--variants dense rrd ...] [--seeds 3] [--steps 20000]
-python benchmarks/rrd.py --numbers            the effect of each of S1's numbers, on one task
-Every finished run is kept in the JSON file at once; runs that are there already are not made again.
+python benchmarks/rrd.py [--envs InvertedPendulum-v5 ...] [--variants dense rrd ...] [--seeds 0 1 2]
+python benchmarks/rrd.py --numbers            the effect of each of S1's numbers, on HalfCheetah-v5
+Every finished run is kept in the JSON file at once; runs that are there already are not made again, so that calls with
+other seeds or environments may run side by side.
 """
 
 from __future__ import annotations
@@ -28,48 +29,28 @@ VARIANTS = {
 }
 FIVE = ("dense", "delayed", "rrd", "rrd-unbiased", "ircr")
 RRD = VARIANTS["rrd"]
-# One number moved at a time from 100 updates, 256 transitions, 256 timesteps in subsequences of 64.
+# One number moved at a time from 100 updates per 100 steps, 128 transitions, 256 timesteps in subsequences of 64.
 NUMBERS = {
-    "rrd updates 25": [*RRD, "--updates-per-iteration", "25", "--rollout-steps", "100"],
-    "rrd transitions 64": [*RRD, "--transitions-per-update", "64"],
+    "rrd": RRD,
+    "rrd updates 25": [*RRD, "--updates-per-iteration", "25"],
+    "rrd transitions 32": [*RRD, "--transitions-per-update", "32"],
+    "rrd transitions 512": [*RRD, "--transitions-per-update", "512"],
     "rrd timesteps 64": [*RRD, "--rrd-timesteps-per-update", "64"],
     "rrd timesteps 1024": [*RRD, "--rrd-timesteps-per-update", "1024"],
     "rrd subsequence 8": [*RRD, "--subsequence-timesteps", "8"],
     "rrd subsequence 256": [*RRD, "--subsequence-timesteps", "256"],
 }
-SETTINGS = [
-    "--algo",
-    "sac",
-    "--preset",
-    "none",
-    "--engine",
-    "envpool",
-    "--num-envs",
-    "1",
-    "--rollout-steps",
-    "100",
-    "--warmup-steps",
-    "1000",
-    "--hidden",
-    "64,64",
-    "--learning-rate",
-    "1e-3",
-    "--eval-every",
-    "0",
-    "--eval-episodes",
-    "10",
-]
+NUMBERS_ENV, NUMBERS_STEPS = "HalfCheetah-v5", 40_000
+# Steps of a run, and those of its random start.
+STEPS = {"InvertedPendulum-v5": (15_000, 1000), "Hopper-v5": (80_000, 5000), "HalfCheetah-v5": (80_000, 5000)}
+SETTINGS = "--algo sac --preset none --engine envpool --num-envs 1 --rollout-steps 100 --hidden 128,128 "
+SETTINGS += "--transitions-per-update 128 --eval-every 0 --eval-episodes 20"
 CURVE_POINTS = 20
 
 
 def one(env: str, words: list[str], seed: int, steps: int) -> dict[str, Any]:
     """One run: its last evaluation, and the mean training return over each twentieth of it."""
-    settings = SETTINGS
-    if any(word in ("rrd", "rrd-unbiased", "full") for word in words):
-        settings = [*SETTINGS, "--reward-learning-rate", "1e-3"]
-    if "--rollout-steps" in words:
-        at = settings.index("--rollout-steps")
-        settings = settings[:at] + settings[at + 2 :]
+    settings = [*SETTINGS.split(), "--warmup-steps", str(STEPS[env][1])]
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder) / "run")
         line = ["train", env, *settings, *words, "--total-steps", str(steps), "--seed", str(seed), "--run-dir", run]
@@ -106,27 +87,34 @@ def read(path: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--envs", nargs="+", default=["InvertedPendulum-v5", "Hopper-v5", "HalfCheetah-v5"])
+    parser.add_argument("--envs", nargs="+", default=list(STEPS), choices=list(STEPS))
     parser.add_argument("--variants", nargs="+", default=list(FIVE), choices=list(VARIANTS))
     parser.add_argument("--numbers", action="store_true")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--json", type=Path, default=RESULTS)
     stated = parser.parse_args()
-    chosen = NUMBERS | {"rrd": RRD} if stated.numbers else {name: VARIANTS[name] for name in stated.variants}
-    for seed in range(stated.seeds):
-        for env in stated.envs:
+    chosen = NUMBERS if stated.numbers else {name: VARIANTS[name] for name in stated.variants}
+    for seed in stated.seeds:
+        for env in [NUMBERS_ENV] if stated.numbers else stated.envs:
+            steps = NUMBERS_STEPS if stated.numbers else STEPS[env][0]
             for name, words in chosen.items():
-                key = f"{env}|{stated.steps}|{name}|{seed}"
+                key = f"{env}|{steps}|{name}|{seed}"
                 if key in read(stated.json):
                     continue
-                found = one(env, words, seed, stated.steps)
-                stated.json.parent.mkdir(parents=True, exist_ok=True)
-                stated.json.write_text(json.dumps(read(stated.json) | {key: found}, indent=1) + "\n")
+                found = one(env, words, seed, steps)
+                keep(stated.json, key, found)
                 print(
                     f"{env:<22} {name:<20} seed {seed}  return {found['mean']:>9.1f}  {found['seconds']:.0f} s",
                     flush=True,
                 )
+
+
+def keep(path: Path, key: str, found: dict[str, Any]) -> None:
+    """Adds one run to the file, which is whole at every moment."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(dict(sorted((read(path) | {key: found}).items())), indent=1) + "\n")
+    fresh.replace(path)
 
 
 if __name__ == "__main__":
