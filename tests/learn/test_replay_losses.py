@@ -53,8 +53,10 @@ def test_the_value_of_the_taken_choice_is_learned() -> None:
 
 
 def test_huber_is_squared_near_and_linear_far() -> None:
-    assert float(huber(jnp.asarray([0.5]))) == pytest.approx(0.125)
-    assert float(huber(jnp.asarray([-3.0]))) == pytest.approx(2.5)
+    assert float(huber(jnp.asarray([0.5]), 1.0)) == pytest.approx(0.125)
+    assert float(huber(jnp.asarray([-3.0]), 1.0)) == pytest.approx(2.5)
+    assert float(huber(jnp.asarray([-3.0]), 2.0)) == pytest.approx(4.0)  # 2 x (3 - 1)
+    assert float(huber(jnp.asarray([-3.0]), 5.0)) == pytest.approx(4.5)
 
 
 def test_polyak_moves_by_its_rate_and_copies_at_one() -> None:

@@ -50,6 +50,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "epsilon_start": ("dqn", 0.1),
     "epsilon_end": ("dqn", 0.9),
     "epsilon_share": ("dqn", 0.3),
+    "huber_limit": ("dqn", 0.01),
 }
 # Field -> (other value, how the session shows it): what is compiled in or allocated.
 BUILT: dict[str, tuple[Any, Any]] = {

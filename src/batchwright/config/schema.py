@@ -149,6 +149,7 @@ class Replay:
     )
     epsilon_start: float | None = wish("dqn's chance of a random action at first", low=0.0, high=1.0, regimes=(REPLAY,))
     epsilon_end: float | None = wish("dqn's chance of a random action later", low=0.0, high=1.0, regimes=(REPLAY,))
+    huber_limit: float | None = wish("error from which dqn's loss grows linearly", low=1e-6, regimes=(REPLAY,))
     epsilon_share: float | None = wish(
         "share of the run over which dqn's chance moves from start to end", low=0.0, high=1.0, regimes=(REPLAY,)
     )

@@ -25,7 +25,7 @@ def taken_value(value_BA: jax.Array, action_BD: jax.Array) -> jax.Array:
     return jnp.take_along_axis(value_BA, action_BD.astype(jnp.int32), -1)[:, 0]
 
 
-def huber(error_B: jax.Array) -> jax.Array:
-    """Squared up to 1, linear beyond: a wrong target does not rule the gradient. Mean over rows."""
+def huber(error_B: jax.Array, limit: Any) -> jax.Array:
+    """Squared up to the limit, linear beyond: a wrong target does not rule the gradient. Mean over rows."""
     size = jnp.abs(error_B)
-    return jnp.where(size < 1.0, 0.5 * jnp.square(size), size - 0.5).mean()
+    return jnp.where(size < limit, 0.5 * jnp.square(size), limit * (size - 0.5 * limit)).mean()

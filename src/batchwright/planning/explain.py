@@ -141,6 +141,10 @@ LEVERS: dict[str, tuple[str, str]] = {
     "warmup_steps": ("critics begin with more varied data; learning begins later", "learns at once, from little"),
     "polyak": ("targets follow quickly and may chase themselves", "steadier targets that follow more slowly"),
     "updates_per_target": ("steadier targets, older values", "fresher targets, less steady"),
+    "huber_limit": (
+        "ends of episodes, rare and far off, count in full; one odd reward can rule an update",
+        "odd rewards do little; where values are large, ends of episodes are learned too slowly and values run away",
+    ),
     "epsilon_end": ("keeps trying random actions", "acts on what it knows; may miss what is better"),
     "reward_learning_rate": ("rewards are found sooner, and move under the policy", "steadier rewards, later"),
 }

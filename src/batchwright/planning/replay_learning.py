@@ -12,7 +12,7 @@ from batchwright.planning.rules import offer_discount
 DEFAULT_RATE = {"sac": 3e-4, "dqn": 1e-4}
 CHECKPOINT_STEPS = 25_000
 SAC_ONLY = ("learn_temperature", "temperature_start", "target_entropy")
-DQN_ONLY = ("epsilon_start", "epsilon_end", "epsilon_share")
+DQN_ONLY = ("epsilon_start", "epsilon_end", "epsilon_share", "huber_limit")
 
 
 def settle_replay_objective(ledger: Ledger, task: TaskFacts) -> None:
@@ -42,6 +42,7 @@ def settle_replay_objective(ledger: Ledger, task: TaskFacts) -> None:
         ledger.wish("epsilon_start", 1.0, "all actions random at first", unit="")
         ledger.wish("epsilon_end", 0.05, "some exploration to the end", unit="")
         ledger.wish("epsilon_share", 0.1, "over the first tenth of the run", unit="share")
+        ledger.wish("huber_limit", 1.0, "for rewards of about 1 in all, as clipped ones (Mnih et al., 2015)", unit="")
         ledger.wish("max_grad_norm", 10.0, "the usual clip of Q-learning", unit="")
     ledger.wish("normalize_obs", False, "replayed observations are seen as they are", unit="")
     ledger.wish("adam_beta2", 0.999, "Adam's default", unit="")

@@ -133,6 +133,7 @@ class ReplaySession(EngineSession):
             polyak=plan["polyak"],
             updates_per_target=plan["updates_per_target"],
             target_entropy=plan.get("target_entropy", 0.0) * self.policy.heads.action_size,
+            huber_limit=plan.get("huber_limit", 1.0),
             max_grad_norm=plan.get("max_grad_norm") or 0.0,
             warmup_updates=plan["warmup_updates"],
         )

@@ -47,6 +47,7 @@ class ReplayHyper(NamedTuple):
     polyak: Any
     updates_per_target: Any
     target_entropy: Any
+    huber_limit: Any
     max_grad_norm: Any
     warmup_updates: Any
 
@@ -329,7 +330,7 @@ def _make_dqn_step(networks: Networks, shape: ReplayShape, adam: Any) -> Any:
 
         def q_loss(tree: Any) -> Any:
             value = dqn.taken_value(policy.outputs_of(tree, seen).raw, batch.action)
-            return dqn.huber(value - target), value
+            return dqn.huber(value - target, hyper.huber_limit), value
 
         (loss, value), gradient = jax.value_and_grad(q_loss, has_aux=True)(learner.flat)
         online, norm = descend(Fitted(learner.flat, learner.adam), gradient, rate, hyper)
