@@ -254,11 +254,24 @@ def test_closing_ends_a_worker_that_hangs(make: Make) -> None:
     made.start(0)
     made.step(np.zeros(1, np.int32))
     [worker] = made._workers
-    made._send(worker, ("step", None))
+    gymnasium_async.send(worker, ("step", None))
     begin = time.monotonic()
     made.close()
     assert time.monotonic() - begin < 8 and not worker.process.is_alive()
     made.close()
+
+
+@pytest.mark.parametrize("engine", ["gymnasium-async", "gymnasium-split"])
+def test_a_program_that_forgets_to_close_its_engine_ends(engine: str) -> None:
+    code = f"""
+import numpy as np
+from batchwright.envs.engines import make_engine
+if __name__ == "__main__":
+    made = make_engine({SAMPLES + ":Counter"!r}, 3, {engine!r}, num_threads=3)
+    made.start(0)
+    made.step(np.zeros(3, np.int32))
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("engine", ["gymnasium-async", "gymnasium-split"])

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.util import Finalize
 from typing import Any, ClassVar
 
 import numpy as np
@@ -117,6 +118,9 @@ class GymnasiumAsync(HostEngine):
         dealt = (bounds[1] if self.keeps_share else 0, sum(share.count for share in shares))
         self._from_workers = (self._arrays.rows(*dealt), self._shared.rows(*dealt))
         self._workers = [Worker(share, *self._spawn(share)) for share in shares]
+        # Workers leave SIGTERM to us, so that a process which ends without closing its engine would wait for them for
+        # ever. This runs before multiprocessing waits, and where the engine is forgotten.
+        self._end = Finalize(self, end_workers, args=(self._workers,), exitpriority=10)
 
     def start(self, seed: int) -> Any:
         return self._start(seed, None)
@@ -127,21 +131,21 @@ class GymnasiumAsync(HostEngine):
     def _start(self, seed: int, share_N: tuple[int, ...] | None) -> Any:
         self._seed = seed
 
-        def send(worker: Worker) -> None:
+        def send_start(worker: Worker) -> None:
             first, count = worker.share.first, worker.share.count
             part = None if share_N is None else share_N[first : first + count]
-            self._send(worker, ("start", (seed, part)))
+            send(worker, ("start", (seed, part)))
 
         for worker in self._workers:
             worker.restarts = 0
-            send(worker)
+            send_start(worker)
         if self._own is not None:
             self._own.start(seed, None if share_N is None else share_N[: self._own.num_envs])
         waited = self._workers
         while waited := self._gather(waited):
             for worker in waited:
                 self._replace(worker)
-                send(worker)
+                send_start(worker)
         self._take_over()
         self.mask = self._arrays.mask if self._arrays.masked.any() else None
         self._step = self._step._replace(mask=self.mask)
@@ -151,7 +155,7 @@ class GymnasiumAsync(HostEngine):
         for path, array in zip(self._action_paths, self._shared_actions, strict=True):
             np.copyto(array, value_at(action, path))
         for worker in self._workers:
-            self._send(worker, ("step", None))
+            send(worker, ("step", None))
         if self._own is not None:
             self._own.step(self._own_actions())
         dead = self._gather(self._workers)
@@ -164,7 +168,7 @@ class GymnasiumAsync(HostEngine):
                 self._arrays.rows(*rows).mark_cut()
                 self._replace(worker)
                 worker.restarts += 1
-                self._send(worker, ("resume", (self._seed, worker.restarts)))
+                send(worker, ("resume", (self._seed, worker.restarts)))
             else:
                 self._arrays.rows(*rows).copy_from(self._shared.rows(*rows))
         return self._step
@@ -176,16 +180,7 @@ class GymnasiumAsync(HostEngine):
     def close(self) -> None:
         if self._own is not None:
             self._own.close()
-        for worker in self._workers:
-            self._send(worker, ("close", None))
-        for worker in self._workers:
-            worker.process.join(CLOSE_SECONDS)
-            for end in (worker.process.terminate, worker.process.kill):
-                if worker.process.is_alive():
-                    end()
-                    worker.process.join(CLOSE_SECONDS / 2)
-            worker.pipe.close()
-        self._workers = []
+        self._end()
 
     def _spawn(self, share: Share) -> tuple[Any, PatientPipe]:
         ours, theirs = self._context.Pipe()
@@ -194,11 +189,6 @@ class GymnasiumAsync(HostEngine):
         # With only the worker holding its end, its death is the end of the stream.
         theirs.close()
         return process, PatientPipe(ours, self.look_seconds)
-
-    def _send(self, worker: Worker, message: tuple[str, Any]) -> None:
-        # A dead worker's pipe is noticed when its answer is awaited.
-        with contextlib.suppress(OSError):
-            worker.pipe.send(message)
 
     def _gather(self, workers: Sequence[Worker]) -> list[Worker]:
         """Waits for the answer of each of these to `start` or `step`; gives those that died instead.
@@ -246,6 +236,26 @@ class GymnasiumAsync(HostEngine):
         )
         worker.pipe.close()
         worker.process, worker.pipe = self._spawn(share)
+
+
+def send(worker: Worker, message: tuple[str, Any]) -> None:
+    """A dead worker's pipe is noticed when its answer is awaited."""
+    with contextlib.suppress(OSError):
+        worker.pipe.send(message)
+
+
+def end_workers(workers: list[Worker]) -> None:
+    """Ends all processes: asks, then insists."""
+    for worker in workers:
+        send(worker, ("close", None))
+    for worker in workers:
+        worker.process.join(CLOSE_SECONDS)
+        for end in (worker.process.terminate, worker.process.kill):
+            if worker.process.is_alive():
+                end()
+                worker.process.join(CLOSE_SECONDS / 2)
+        worker.pipe.close()
+    workers.clear()
 
 
 def worker_main(connection: Connection, share: Share) -> None:
