@@ -152,6 +152,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python-peers", default=sys.executable)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=100, help="seeds below it chose the presets")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds until a run counts as unsolved")
     parser.add_argument("--peer-threads", type=int, default=1, help="torch threads of the peers")
     parser.add_argument("--warm", action="store_true", help="keep caches between runs; empty before each run otherwise")
@@ -163,7 +164,7 @@ def parse_options() -> argparse.Namespace:
 
 def measure(env: str, options: argparse.Namespace) -> list[Run]:
     runs = []
-    for seed in range(options.seeds):
+    for seed in range(options.first_seed, options.first_seed + options.seeds):
         for contender in options.contenders:
             run = run_once(contender, env, seed, options)
             runs.append(run)
