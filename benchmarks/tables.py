@@ -401,17 +401,43 @@ def speed_replay(report: dict[str, Any]) -> str:
 
 
 def rrd(report: dict[str, Any]) -> str:
-    """Returns of SAC on delayed rewards, by task, steps and variant."""
-    groups: dict[tuple[str, str, str], list[float]] = {}
+    """Returns of SAC on delayed rewards, by task, steps and variant; then with one of S1's numbers moved."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for key, run in report.items():
         env, steps, name, _ = key.split("|")
-        groups.setdefault((env, steps, name), []).append(run["mean"])
+        groups.setdefault((env, steps, name), []).append(run)
+    moved = {(env, steps) for env, steps, name in groups if " " in name}
+    tasks = [_rrd_row(*key, runs) for key, runs in groups.items() if key[:2] not in moved]
+    told = (
+        "Last evaluation, 20 episodes, exploration off, returns of true rewards; 128-128 units, 100 updates of 128 "
+        "transitions per 100 steps, 256 timesteps in subsequences of 64, one environment."
+    )
+    columns = ["task", "steps", "rewards", "seeds", "median return", "lowest to highest", "median seconds"]
+    parts = [told, table(columns, tasks)]
+    numbers = [_rrd_row(*key, runs) for key, runs in groups.items() if key[:2] in moved]
+    if numbers:
+        parts += ["### One number moved at a time", table(columns, numbers)]
+    return "\n\n".join(parts)
+
+
+def _rrd_row(env: str, steps: str, name: str, runs: list[dict[str, Any]]) -> list[str]:
+    means = [run["mean"] for run in runs]
+    spread = f"{min(means):,.0f} to {max(means):,.0f}"
+    seconds = statistics.median(run["seconds"] for run in runs)
+    return [env, f"{int(steps):,}", name, str(len(means)), f"{statistics.median(means):,.1f}", spread, f"{seconds:.0f}"]
+
+
+def sac_beside_sbx(report: dict[str, Any]) -> str:
+    """Returns of SAC after the same steps at equal settings, seed by seed."""
     rows = []
-    for (env, steps, name), means in groups.items():
-        spread = f"{min(means):,.0f} to {max(means):,.0f}"
-        rows.append([env, f"{int(steps):,}", name, str(len(means)), f"{statistics.median(means):,.1f}", spread])
-    told = "Last evaluation, 10 episodes, exploration off; 64-64 units, one update per step; returns of true rewards."
-    return told + "\n\n" + table(["task", "steps", "rewards", "seeds", "median return", "lowest to highest"], rows)
+    for key, run in sorted(report.items()):
+        name, steps, seed = key.split("|")
+        rows.append([name, f"{int(steps):,}", seed, f"{run['mean']:,.0f}", f"{run['seconds']:.0f}"])
+    told = (
+        "SAC on HalfCheetah-v5: 256-256 units, learning rate 3e-4, 256 transitions per update, one update per step, "
+        "5,000 random steps first. Mean return of 10 episodes, exploration off."
+    )
+    return told + "\n\n" + table(["", "steps", "seed", "mean return", "seconds"], rows)
 
 
 # (title, file, command that writes it, text of its record)
@@ -428,6 +454,7 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("Claims of batch training", "claims.json", "python benchmarks/claims.py", claims),
     ("Doctor", "doctor.json", "python benchmarks/doctor.py judge --json benchmarks/results/doctor.json", doctor),
     ("Replay: speed", "speed_replay.json", "python benchmarks/speed_replay.py", speed_replay),
+    ("Replay: beside SBX", "sac_beside_sbx.json", "python benchmarks/sac_beside_sbx.py", sac_beside_sbx),
     ("Replay: delayed rewards", "rrd.json", "python benchmarks/rrd.py", rrd),
     ("Start-up", "startup.json", "python benchmarks/startup.py --json benchmarks/results/startup.json", startup),
 )
