@@ -1,8 +1,9 @@
 """SAC on HalfCheetah-v5 beside Stable-Baselines3 and SBX at equal settings, and beside the machine's float bound.
 
-python benchmarks/speed_replay.py --peers-python PATH [--repeats 3] [--steps 300] [--threads 1]
-256-256 units, 256 transitions per update, one update per step, one environment. The three take turns, so that a busy
-machine slows all alike; wall and CPU time of a step are both kept, and on a shared machine the second is the figure.
+python benchmarks/speed_replay.py --peers-python PATH [--repeats 9] [--steps 200] [--threads 1]
+256-256 units, 256 transitions per update, one update per step, one environment. All contenders are started and warmed
+up once, then take turns of a second or two: a machine whose speed drifts is equally slow for all of them. Wall and CPU
+time of a step are both kept, and on a shared machine the second is the figure.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,11 @@ def clocks() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def ours(steps: int) -> dict[str, float]:
+Turn = Callable[[int], dict[str, float]]
+"""A number of steps -> wall and CPU seconds of one of them."""
+
+
+def ours() -> Turn:
     import batchwright
     from batchwright.training.replay import iterate
     from batchwright.training.replay_build import build_replay_session
@@ -53,19 +59,24 @@ def ours(steps: int) -> dict[str, float]:
         env=ENV, algo="sac", preset="none", engine="envpool", num_envs=1, total_steps=10**6, warmup_steps=128
     )
     session = build_replay_session(plan, ENV)
-    state, made, updating = session.fresh_state(), 0, 0.0
+    state = session.fresh_state()
     while int(state.counters.env_steps) < WARM_STEPS:
         state, _ = iterate(session, state)
-    wall, cpu = clocks()
-    while made < steps:
-        state, told = iterate(session, state)
-        made += plan["steps_per_iteration"]
-        updating += told.update_seconds
-    after_wall, after_cpu = clocks()
-    return {"wall": (after_wall - wall) / made, "cpu": (after_cpu - cpu) / made, "update_wall": updating / made}
+
+    def turn(steps: int) -> dict[str, float]:
+        nonlocal state
+        made, updating, (wall, cpu) = 0, 0.0, clocks()
+        while made < steps:
+            state, told = iterate(session, state)
+            made += plan["steps_per_iteration"]
+            updating += told.update_seconds
+        after_wall, after_cpu = clocks()
+        return {"wall": (after_wall - wall) / made, "cpu": (after_cpu - cpu) / made, "update_wall": updating / made}
+
+    return turn
 
 
-def peer(name: str, threads: int, steps: int) -> dict[str, float]:
+def peer(name: str, threads: int) -> Turn:
     import gymnasium
 
     if name == "sb3":
@@ -83,14 +94,18 @@ def peer(name: str, threads: int, steps: int) -> dict[str, float]:
         policy_kwargs={"net_arch": [HIDDEN, HIDDEN]},
     )
     model.learn(WARM_STEPS)
-    wall, cpu = clocks()
-    model.learn(steps, reset_num_timesteps=False)
-    after_wall, after_cpu = clocks()
-    return {"wall": (after_wall - wall) / steps, "cpu": (after_cpu - cpu) / steps}
+
+    def turn(steps: int) -> dict[str, float]:
+        wall, cpu = clocks()
+        model.learn(steps, reset_num_timesteps=False)
+        after_wall, after_cpu = clocks()
+        return {"wall": (after_wall - wall) / steps, "cpu": (after_cpu - cpu) / steps}
+
+    return turn
 
 
-def float_bound() -> dict[str, float]:
-    """Seconds of one update's products alone, from a compiled loop over 256 x 256 x 256, the shape that rules it."""
+def float_bound() -> Turn:
+    """The products of one update alone, from a compiled loop over 256 x 256 x 256, the shape that rules it."""
     import jax
     import jax.numpy as jnp
 
@@ -98,49 +113,71 @@ def float_bound() -> dict[str, float]:
     def products(x: jax.Array, w: jax.Array) -> jax.Array:
         return jax.lax.scan(lambda c, _: ((c @ w) * 1e-3, None), x, None, length=1000)[0]
 
-    x = jnp.ones((ROWS, HIDDEN))
-    w = jnp.ones((HIDDEN, HIDDEN))
+    x, w = jnp.ones((ROWS, HIDDEN)), jnp.ones((HIDDEN, HIDDEN))
     products(x, w).block_until_ready()
-    wall, cpu = clocks()
-    products(x, w).block_until_ready()
-    after_wall, after_cpu = clocks()
-    flops = 1000 * 2.0 * ROWS * HIDDEN * HIDDEN
-    share = update_flops() / flops
-    return {"wall": (after_wall - wall) * share, "cpu": (after_cpu - cpu) * share}
+    share = update_flops() / (1000 * 2.0 * ROWS * HIDDEN * HIDDEN)
+
+    def turn(steps: int) -> dict[str, float]:
+        rounds, (wall, cpu) = max(1, round(steps * share)), clocks()
+        for _ in range(rounds):
+            products(x, w).block_until_ready()
+        after_wall, after_cpu = clocks()
+        return {"wall": (after_wall - wall) * share / rounds, "cpu": (after_cpu - cpu) * share / rounds}
+
+    return turn
 
 
-def measure(name: str, python: str, threads: int, steps: int) -> dict[str, float]:
-    """One measurement in a process of its own."""
+def serve(name: str, threads: int) -> None:
+    """Reads a number of steps from each line, answers with what they took."""
+    turn = ours() if name == "batchwright" else float_bound() if name == "bound" else peer(name, threads)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(json.dumps(turn(int(line))), flush=True)
+
+
+def start(name: str, python: str, threads: int) -> subprocess.Popen[str]:
+    """A contender in a process of its own, warmed up."""
     limits = {key: str(threads) for key in ("NPROC", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    words = [python, "-W", "ignore", __file__, "--worker", name, "--threads", str(threads), "--steps", str(steps)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **limits})
-    if done.returncode:
-        raise SystemExit(f"{name}: {done.stderr[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    words = [python, "-W", "ignore", __file__, "--worker", name, "--threads", str(threads)]
+    worker = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **limits}
+    )
+    assert worker.stdout is not None
+    while (line := worker.stdout.readline()).strip() != "ready":
+        if not line:
+            raise SystemExit(f"{name} ended with exit code {worker.wait()}")
+    return worker
+
+
+def ask(worker: subprocess.Popen[str], steps: int) -> dict[str, float]:
+    assert worker.stdin is not None and worker.stdout is not None
+    worker.stdin.write(f"{steps}\n")
+    worker.stdin.flush()
+    return json.loads(worker.stdout.readline())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--peers-python", default=sys.executable)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path, default=RESULTS)
     parser.add_argument("--worker", choices=("batchwright", "sb3", "sbx", "bound"))
     stated = parser.parse_args()
     if stated.worker:
-        work = {"batchwright": lambda: ours(stated.steps), "bound": float_bound}
-        print(json.dumps(work.get(stated.worker, lambda: peer(stated.worker, stated.threads, stated.steps))()))
+        serve(stated.worker, stated.threads)
         return
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in ("batchwright", "sb3", "sbx", "bound")}
+    pythons = {name: stated.peers_python if name in ("sb3", "sbx") else sys.executable for name in rows}
+    workers = {name: start(name, python, stated.threads) for name, python in pythons.items()}
     for turn in range(stated.repeats):
-        for name, found in rows.items():
-            python = stated.peers_python if name in ("sb3", "sbx") else sys.executable
-            found.append(measure(name, python, stated.threads, stated.steps))
-            print(
-                f"{turn} {name:<12} wall {1e3 * found[-1]['wall']:7.2f} ms  cpu {1e3 * found[-1]['cpu']:7.2f} ms",
-                flush=True,
-            )
+        for name, worker in workers.items():
+            rows[name].append(ask(worker, stated.steps))
+            took = rows[name][-1]
+            print(f"{turn} {name:<12} wall {1e3 * took['wall']:7.2f} ms  cpu {1e3 * took['cpu']:7.2f} ms", flush=True)
+    for worker in workers.values():
+        worker.terminate()
     medians = {n: {k: statistics.median(r[k] for r in f) for k in ("wall", "cpu")} for n, f in rows.items()}
     summary: dict[str, Any] = {
         "env": ENV,
