@@ -122,7 +122,7 @@ def prepare(
     **wishes: Any,
 ) -> Path:
     """A run directory with its plan, nothing trained yet: `resume` trains it; `on_plan` is shown the plan first."""
-    set_up_jax()
+    keep_programs()
     from batchwright.core.run_dir import RunDir
     from batchwright.training.launch import create_run
 
@@ -148,6 +148,7 @@ def plan_to_train(
     from batchwright.envs.catalog import describe
     from batchwright.training.build import OWN_NETWORK, refuse_untrainable
     from batchwright.training.choose import choose_engine, with_choice
+    from batchwright.training.threads import with_threads
 
     flags = {"env": env, **{name: value for name, value in wishes.items() if value is not None}}
     resolved = resolve(flags, preset, config)
@@ -159,7 +160,7 @@ def plan_to_train(
     if replays and own_network:
         raise UserError(f"{resolved.config.algo} brings its own networks.", ["--algo ppo", "leave out network=..."])
     facts, machine = task_facts(describe(env)), probe_machine()
-    first = make_plan(resolved, machine, facts)
+    first = with_threads(make_plan(resolved, machine, facts))  # before anything is compiled
     refuse_untrainable(first)
     measured: dict[str, str] = {}
     wished = resolved.config.running.engine or "auto"
@@ -172,7 +173,7 @@ def plan_to_train(
         keys = () if facts.reward_names or first.get("components") in (None, "none") else first["components"].split(",")
         choice = choose_engine(env, first["num_envs"], free, say or (lambda text: None), family, keys)
         resolved, measured = with_choice(resolved, choice, flags, preset, config)
-    made = make_plan(resolved, machine, facts, measured=measured)
+    made = with_threads(make_plan(resolved, machine, facts, measured=measured))
     if own_network:
         own = replace(made.quantities["hidden"], value=OWN_NETWORK, reason="brought by the caller")
         made = replace(made, quantities={**made.quantities, "hidden": own})
@@ -183,7 +184,7 @@ def resume(
     run: str | Path, *, quiet: bool = False, writers: tuple[str, ...] = (), network: NetworkMaker | None = None
 ) -> Result:
     """Goes on with a run from its last good checkpoint; equal, bit for bit, to never having stopped."""
-    set_up_jax()
+    keep_programs()
     from batchwright.training.launch import Voices
 
     return _train_and_report(run, Voices(quiet=quiet, writers=writers), network)
@@ -332,14 +333,18 @@ def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
 
 
 def set_up_jax() -> None:
-    """Settings that must stand before JAX starts; what the user set stays.
+    """Settings that must stand before JAX starts, where no plan says how many threads it gets; the user's own stay.
 
-    XLA's threads cost more than they bring on the small programs of policy training (docs/log.md). Compiled programs
-    are kept, so that the second start of one is quick.
+    XLA's threads cost more than they bring on the small programs of policy training (docs/log.md).
     """
+    keep_programs()
+    os.environ.setdefault("NPROC", "1")
+
+
+def keep_programs() -> None:
+    """Compiled programs are kept, so that the second start of one is quick; what the user set stays."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "batchwright" / "programs"
     for name, value in {
-        "NPROC": "1",
         "JAX_COMPILATION_CACHE_DIR": str(cache),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
         "JAX_COMPILATION_CACHE_MAX_SIZE": str(512 * 1024**2),

@@ -346,6 +346,9 @@ class Running:
     num_threads: int | None = count(
         "threads of EnvPool, processes of Gymnasium; results do not depend on it", "threads", BOTH_RL, high=4096
     )
+    learner_threads: int | None = count(
+        "threads of the compiled update on a CPU; the last digits depend on it", "threads", BOTH_RL, high=4096
+    )
     eval_every: int | None = count(
         "iterations between evaluations; 0 only at the end", "iterations", (*BOTH_RL, RECORDED), low=0
     )

@@ -351,6 +351,7 @@ def _learning(ledger: Ledger, task: TaskFacts, held: scaling.Held) -> None:
     ledger.wish("max_grad_norm", 0.5, "clips rare spikes, leaves usual gradients", unit="")
     learning.settle_objective(ledger, task, defaults.gae_lambda, defaults.why_lambda)
     learning.settle_running(ledger)
+    ledger.wish("learner_threads", 1, "the products of a minibatch are too small to share")
 
 
 def _refuse_rivals(ledger: Ledger) -> None:

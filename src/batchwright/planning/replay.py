@@ -14,6 +14,7 @@ from batchwright.planning.memory import GOOD_SHARE, TransitionBytes, show_bytes,
 from batchwright.planning.quantity import Plan, TaskFacts, counted
 from batchwright.planning.redistribution import settle_redistribution
 from batchwright.planning.replay_learning import CHECKPOINT_STEPS, settle_replay_objective
+from batchwright.planning.threads import settle_replay_threads
 
 DEFAULT_TOTAL_STEPS = {"sac": 200_000, "dqn": 200_000}
 STEPS_PER_ITERATION = 64
@@ -48,6 +49,7 @@ def plan_replay(resolved: Resolved, task: TaskFacts, machine: Machine, measured:
         )
     settle_replay_objective(ledger, task)
     settle_running(ledger, CHECKPOINT_STEPS)
+    settle_replay_threads(ledger, task, machine)
     ledger.adopt_rest()
     _memory(ledger, task, machine, int(total))
     return Plan(

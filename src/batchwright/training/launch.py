@@ -28,7 +28,7 @@ from batchwright.doctor.finding import Finding
 from batchwright.doctor.live import LiveDoctor
 from batchwright.doctor.text import one_line
 from batchwright.nets.policy import NetworkMaker
-from batchwright.planning.quantity import Plan, plan_from_dict
+from batchwright.planning.quantity import Plan, counted, plan_from_dict
 from batchwright.training import checkpoint
 from batchwright.training.build import OWN_NETWORK, Session, build_session
 from batchwright.training.done import Done, read_done
@@ -43,6 +43,7 @@ from batchwright.training.replay_build import build_replay_session
 from batchwright.training.session import EngineSession
 from batchwright.training.signals import stop_when_asked
 from batchwright.training.state import TrainState
+from batchwright.training.threads import take_threads
 from batchwright.watch.gauges import AcceleratorGauge, MemoryGauge
 from batchwright.watch.lines import RETURN
 from batchwright.watch.metric_log import EventLog, MetricLog, read_events, read_metrics
@@ -107,8 +108,12 @@ def continue_run(path: str | Path, voices: Voices, network: NetworkMaker | None 
     done = read_done(run, plan)
     if done is not None:
         return _show_done(run, plan, done, voices)
+    threads, planned = take_threads(plan), plan.get("learner_threads", 1)
     with run.lock(), EventLog(run.events_path) as events:
         watch = _Watch(run, plan, _env_of(resolved), events, voices)
+        if threads != planned:
+            told = f"updates were planned with {counted(planned, 'thread')}, this process gives them {threads} (NPROC)"
+            watch.warn("threads", 0, f"{told}: expect other last digits")
         session, regime = _build(plan, watch, network)
         try:
             return _train(watch, session, regime)
