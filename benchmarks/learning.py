@@ -31,6 +31,7 @@ TASKS = {
     "a2c-cartpole": ("CartPole-v1", 475.0, "solved"),
     "reinforce-cartpole": ("CartPole-v1", 475.0, "solved"),
     "sac-pendulum": ("Pendulum-v1", -157.0, "RL Zoo, 20k steps"),
+    "sac-lunarlandercontinuous": ("LunarLanderContinuous-v3", 260.0, "RL Zoo, 500k steps"),
     "dqn-cartpole": ("CartPole-v1", 500.0, "RL Zoo, 50k steps"),
     "ppo-moving": ("Moving-v0", 0.9, "success rate asked for"),
     "ppo-sliding": ("Sliding-v0", 0.9, "success rate asked for"),

@@ -1,9 +1,10 @@
 """SAC on HalfCheetah-v5 beside SBX at equal settings: the return after the same steps, seed by seed.
 
-python benchmarks/sac_beside_sbx.py --peers-python PATH [--steps 200000] [--seeds 3]
-256-256 units, learning rate 3e-4, 256 transitions per update, one update per step, 5000 random steps first, gamma 0.99,
-polyak 0.005, target entropy -6; SBX's own defaults otherwise. Evaluated over 10 episodes, exploration off.
-Every finished run is kept in the JSON file at once; runs that are there already are not made again.
+python benchmarks/sac_beside_sbx.py --peers-python PATH [--steps 200000] [--seeds 0 1 2] [--units 128] [--rows 128]
+Two layers of 128 units and 128 transitions per update (both as stated), learning rate 3e-4, one update per step, 5000
+random steps first, gamma 0.99, polyak 0.005, target entropy -6; SBX's own defaults otherwise. Evaluated over 10
+episodes, exploration off. Every finished run is kept in the JSON file at once; runs that are there already are not made
+again, so that calls with other seeds may run side by side.
 """
 
 from __future__ import annotations
@@ -17,23 +18,27 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from rrd import keep, read
+
 ENV, WARMUP_STEPS, EPISODES = "HalfCheetah-v5", 5000, 10
+SIDES = ("batchwright", "sbx")
 RESULTS = Path(__file__).parent / "results" / "sac_beside_sbx.json"
 
 
-def ours(seed: int, steps: int) -> dict[str, Any]:
+def ours(seed: int, steps: int, units: int, rows: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder) / "run")
         line = (
-            f"train {ENV} --algo sac --preset none --engine envpool --num-envs 1 --rollout-steps 64 --hidden 256,256 "
-            f"--learning-rate 3e-4 --transitions-per-update 256 --warmup-steps {WARMUP_STEPS} --eval-every 0 "
-            f"--eval-episodes {EPISODES} --total-steps {steps} --seed {seed} --run-dir {run} --json"
+            f"train {ENV} --algo sac --preset none --engine envpool --num-envs 1 --rollout-steps 64 "
+            f"--hidden {units},{units} --learning-rate 3e-4 --transitions-per-update {rows} "
+            f"--warmup-steps {WARMUP_STEPS} --eval-every 0 --eval-episodes {EPISODES} --total-steps {steps} "
+            f"--seed {seed} --run-dir {run} --json"
         )
         found = _call([sys.executable, "-m", "batchwright.cli", *line.split()])
     return {"mean": found["evaluation"]["mean"], "seconds": found["seconds"]}
 
 
-def sbx(seed: int, steps: int) -> dict[str, Any]:
+def sbx(seed: int, steps: int, units: int, rows: int) -> dict[str, Any]:
     import time
 
     import gymnasium
@@ -46,8 +51,8 @@ def sbx(seed: int, steps: int) -> dict[str, Any]:
         gymnasium.make(ENV),
         learning_starts=WARMUP_STEPS,
         learning_rate=3e-4,
-        batch_size=256,
-        policy_kwargs={"net_arch": [256, 256]},
+        batch_size=rows,
+        policy_kwargs={"net_arch": [units, units]},
         seed=seed,
     )
     model.learn(steps)
@@ -67,26 +72,31 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--peers-python", default=sys.executable)
     parser.add_argument("--steps", type=int, default=200_000)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--units", type=int, default=128)
+    parser.add_argument("--rows", type=int, default=128)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--only", nargs="+", default=list(SIDES), choices=list(SIDES))
     parser.add_argument("--json", type=Path, default=RESULTS)
     parser.add_argument("--worker", type=int, help="for the peer's own interpreter: a seed")
     stated = parser.parse_args()
+    sizes = (stated.steps, stated.units, stated.rows)
     if stated.worker is not None:
-        print(json.dumps(sbx(stated.worker, stated.steps)))
+        print(json.dumps(sbx(stated.worker, *sizes)))
         return
-    peer = [stated.peers_python, "-W", "ignore", __file__, "--steps", str(stated.steps), "--worker"]
-    for seed in range(stated.seeds):
-        for name in ("batchwright", "sbx"):
-            found = json.loads(stated.json.read_text()) if stated.json.exists() else {}
-            key = f"{name}|{stated.steps}|{seed}"
-            if key not in found:
-                found[key] = ours(seed, stated.steps) if name == "batchwright" else _call([*peer, str(seed)])
-                stated.json.parent.mkdir(parents=True, exist_ok=True)
-                stated.json.write_text(json.dumps(found, indent=1) + "\n")
-            print(f"{key:<28} return {found[key]['mean']:9.1f}  {found[key]['seconds']:.0f} s", flush=True)
-    for name in ("batchwright", "sbx"):
-        means = [run["mean"] for key, run in found.items() if key.startswith(f"{name}|{stated.steps}|")]
-        print(f"{name:<12} median {statistics.median(means):.1f} of {len(means)} seeds")
+    peer = [stated.peers_python, "-W", "ignore", __file__]
+    peer += ["--steps", str(stated.steps), "--units", str(stated.units), "--rows", str(stated.rows), "--worker"]
+    setting = f"{stated.steps}|{stated.units} units, {stated.rows} rows"
+    for seed in stated.seeds:
+        for name in stated.only:
+            key = f"{name}|{setting}|{seed}"
+            if key not in read(stated.json):
+                keep(stated.json, key, ours(seed, *sizes) if name == "batchwright" else _call([*peer, str(seed)]))
+            found = read(stated.json)[key]
+            print(f"{key:<52} return {found['mean']:9.1f}  {found['seconds']:.0f} s", flush=True)
+    for name in SIDES:
+        means = [run["mean"] for key, run in read(stated.json).items() if key.startswith(f"{name}|{setting}|")]
+        if means:
+            print(f"{name:<12} median {statistics.median(means):.1f} of {len(means)} seeds")
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ def task_facts(spec: TaskSpec) -> TaskFacts:
         episode_steps=spec.max_episode_steps,
         hybrid=len({isinstance(leaf, spaces.Box) for _, leaf in spaces.leaves(spec.action)}) > 1,
         reward_names=spec.reward_names,
+        stacked_frames=spec.stacked_frames if len(found) == 1 else 1,
     )
 
 

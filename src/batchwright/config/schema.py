@@ -134,6 +134,12 @@ class Replay:
     store_next_obs: bool | None = wish(
         "store next observations apart instead of sharing frames between neighbours", regimes=(REPLAY,)
     )
+    stacked_frames: int | None = count(
+        "frames that an observation stacks along its first axis, newest last; each is stored once",
+        "frames",
+        (REPLAY,),
+        high=128,
+    )
     replay_on: str | None = wish("where the buffer lies", choices=("device", "host"), regimes=(REPLAY,))
     polyak: float | None = wish(
         "how far the target moves to the online network at a time; 1 copies it", low=0.0, high=1.0, regimes=(REPLAY,)

@@ -38,6 +38,8 @@ class TaskSpec:
     reward_threshold: float | None
     reward_names: tuple[str, ...] = ()
     """Components of the reward, where the environment gives it as a vector."""
+    stacked_frames: int = 1
+    """Frames that an observation stacks along its first axis, newest last."""
 
 
 def list_environments(word: str | None = None) -> list[EnvEntry]:
@@ -106,6 +108,7 @@ def _describe_gymnasium(name: str) -> TaskSpec | None:
             _gymnasium_engines(name),
             getattr(registration, "reward_threshold", None),
             vector_names(env),
+            gymnasium_source.stacked_frames(env),
         )
     finally:
         if hasattr(env, "close"):
@@ -136,4 +139,5 @@ def _describe_envpool(name: str) -> TaskSpec:
         envpool_source.time_limit_steps(spec),
         ("envpool",),
         envpool_source.reward_threshold(spec),
+        stacked_frames=envpool_source.stacked_frames(spec, observation),
     )

@@ -93,6 +93,13 @@ def reward_threshold(spec: Any) -> float | None:
     return None if value is None else float(value)
 
 
+def stacked_frames(spec: Any, observation: Spec) -> int:
+    """Frames that an observation stacks, newest last; 1 where it does not."""
+    frames = int(getattr(spec.config, "stack_num", 1))
+    stacks = isinstance(observation, Box) and len(observation.shape) == 3 and observation.shape[0] % frames == 0
+    return frames if stacks else 1
+
+
 def make_pool(name: str, seeds: Sequence[int], num_threads: int, env_kwargs: Mapping[str, Any]) -> Any:
     """A pool of len(seeds) environments in Gymnasium's form, one seed each, always stepped together."""
     try:

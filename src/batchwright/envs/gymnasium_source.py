@@ -112,6 +112,18 @@ def spaces_of(env: Any, name: str) -> tuple[Spec, Spec]:
     )
 
 
+def stacked_frames(env: Any) -> int:
+    """Frames that an observation stacks by Gymnasium's own wrapper, 1 where none does or another changes its output."""
+    wrappers = _gymnasium().wrappers
+    while isinstance(env, _gymnasium().Wrapper):
+        if isinstance(env, wrappers.FrameStackObservation):
+            return int(env.stack_size) if isinstance(env.observation_space, _gymnasium().spaces.Box) else 1
+        if isinstance(env, _gymnasium().ObservationWrapper):
+            return 1
+        env = env.env
+    return 1
+
+
 def gymnasium_names() -> list[tuple[str, str]]:
     """Every id of Gymnasium's registry with a note: empty, or what keeps it from being made."""
     return sorted((name, _note(spec)) for name, spec in _gymnasium().registry.items())

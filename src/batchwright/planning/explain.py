@@ -146,6 +146,7 @@ LEVERS: dict[str, tuple[str, str]] = {
         "odd rewards do little; where values are large, ends of episodes are learned too slowly and values run away",
     ),
     "epsilon_end": ("keeps trying random actions", "acts on what it knows; may miss what is better"),
+    "stacked_frames": ("observations with that many frames, of which one is stored", "more bytes per observation"),
     "learner_threads": (
         "wide networks and images update sooner, on cores that are free",
         "leaves cores to other runs; small networks are quickest on one",

@@ -11,6 +11,9 @@ MIB, GIB = 1024**2, 1024**3
 # Share of a memory that a plan may fill: good to here, a warning above, danger from the second figure.
 GOOD_SHARE, DANGER_SHARE = 0.90, 0.95
 
+# Of a frame stack: how far back it reaches.
+AGE_BYTES = 1
+
 # Reward (float32) and whether it terminated (one byte) beside each stored transition.
 REWARD_AND_END_BYTES = 4 + 1
 
@@ -31,9 +34,13 @@ class TransitionBytes:
     def batch_without_next(self) -> int:
         return self.obs + self.action + REWARD_AND_END_BYTES
 
-    def stored(self, with_next: bool) -> int:
+    def stored(self, with_next: bool, stacked_frames: int = 1) -> int:
         """One transition in the buffer; without its own next observation, neighbours share frames."""
-        return self.batch if with_next else self.batch_without_next
+        if with_next:
+            return self.batch
+        if stacked_frames == 1:
+            return self.batch_without_next
+        return self.obs // stacked_frames + AGE_BYTES + self.action + REWARD_AND_END_BYTES
 
 
 def transition_bytes(obs_shape: tuple[int, ...], obs_dtype: str, action_size: int, discrete: bool) -> TransitionBytes:

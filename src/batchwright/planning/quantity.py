@@ -61,6 +61,8 @@ class TaskFacts:
     """Whether an action has both choices and boxes."""
     reward_names: tuple[str, ...] = ()
     """Components of the reward, where the environment gives it as a vector."""
+    stacked_frames: int = 1
+    """Frames of an observation, which has all but the newest in common with the one before it."""
 
     def to_dict(self) -> dict[str, Any]:
         """What is known, as `plan.json` has it."""

@@ -171,6 +171,7 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
     capacity = min(LARGEST_DEFAULT_BUFFER, total_steps) if wanted is None else wanted
     with_next = bool(ledger.wish("store_next_obs", False, "neighbours share frames", unit=""))
     _check_capacity(ledger, capacity)
+    frames = _stacked_frames(ledger, task, with_next)
     if task.obs_shape is None:
         ledger.wish("replay_transitions", capacity, "the whole run, at most a million")
         ledger.wish("replay_on", "device", "where its updates are", unit="")
@@ -179,12 +180,12 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
     dtype = _stored_dtype(ledger, task)
     discrete = task.discrete if task.discrete is not None else ledger.config.algo == "dqn"
     one = transition_bytes(task.obs_shape, dtype, task.action_size or 1, discrete)
-    stored = one.stored(with_next)
+    stored = one.stored(with_next, frames)
     fits = int(machine.ram_bytes * GOOD_SHARE // stored)
     if wanted is None and capacity > fits:
         capacity = max(1, fits)
         ledger.remark(f"the buffer is cut to the {capacity} transitions that fit in {show_bytes(machine.ram_bytes)}.")
-    _write_bytes(ledger, one, stored, with_next, dtype)
+    _write_bytes(ledger, one, stored, with_next, frames, dtype)
     if capacity * stored > machine.ram_bytes * GOOD_SHARE:
         raise UserError(
             f"a buffer of {capacity} transitions x {stored} B = {show_bytes(capacity * stored)} does not fit in "
@@ -232,7 +233,34 @@ def _check_capacity(ledger: Ledger, capacity: int) -> None:
     )
 
 
-def _write_bytes(ledger: Ledger, one: TransitionBytes, stored: int, with_next: bool, dtype: str) -> None:
+def _stacked_frames(ledger: Ledger, task: TaskFacts, with_next: bool) -> int:
+    """Frames of an observation that are stored once each; 1 where it is stored whole."""
+    stated, told = ledger.stated("stacked_frames"), task.stacked_frames
+    if stated is None and told == 1:
+        return 1
+    if with_next and stated not in (None, 1):
+        raise UserError(
+            f"{ledger.place('store_next_obs')} stores whole observations; {ledger.place('stacked_frames')} stores each "
+            "frame once.",
+            [ledger.without("store_next_obs"), ledger.without("stacked_frames")],
+        )
+    reason = f"told by {task.name}: of each observation the newest frame is stored"
+    frames = int(
+        ledger.wish("stacked_frames", 1, "whole observations, as their successors are stored apart")
+        if with_next
+        else ledger.wish("stacked_frames", told, reason)
+    )
+    if task.obs_shape is not None and task.obs_shape[0] % frames:
+        divisors = [n for n in range(1, task.obs_shape[0] + 1) if task.obs_shape[0] % n == 0]
+        raise UserError(
+            f"{ledger.place('stacked_frames')} does not divide the first axis of observations of shape "
+            f"{','.join(map(str, task.obs_shape))}.",
+            [f"--stacked-frames {min(divisors, key=lambda n: (abs(n - frames), -n))}"],
+        )
+    return frames
+
+
+def _write_bytes(ledger: Ledger, one: TransitionBytes, stored: int, with_next: bool, frames: int, dtype: str) -> None:
     drawn = int(ledger.quantities["transitions_per_update"].value or 0)
     updates = int(ledger.quantities["updates_per_iteration"].value or 0)
     shared = "with its next observation" if with_next else "next observations shared with the neighbour"
@@ -240,7 +268,7 @@ def _write_bytes(ledger: Ledger, one: TransitionBytes, stored: int, with_next: b
         "transition_bytes",
         stored,
         "bytes",
-        f"stored: {one.obs} B observation ({dtype}), {one.action} B action, {shared}",
+        f"stored: {_obs_bytes(one, frames)} ({dtype}), {one.action} B action, {shared}",
     )
     batch = drawn * one.batch
     ledger.settle(
@@ -268,3 +296,9 @@ def _write_bytes(ledger: Ledger, one: TransitionBytes, stored: int, with_next: b
         f"{counted(updates, 'update')} x {show_bytes(traffic)} = {show_bytes(traffic * updates)}: moved, never held "
         "at once",
     )
+
+
+def _obs_bytes(one: TransitionBytes, frames: int) -> str:
+    if frames == 1:
+        return f"{one.obs} B observation"
+    return f"{one.obs // frames} B, the newest of {frames} stacked frames"

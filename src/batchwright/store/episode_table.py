@@ -32,10 +32,13 @@ NO_SPANS = Spans(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.int64, 
 
 
 class EpisodeTable:
-    """The spans of a buffer whose columns keep the newest `steps` steps, the frame to come included."""
+    """The spans of a buffer whose columns keep the newest `steps` steps, the frame to come included.
 
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
+    A transition may need `history` steps before it: the frames of its stack.
+    """
+
+    def __init__(self, steps: int, history: int = 0) -> None:
+        self.steps, self.history = steps, history
         self.written = 0
         """Steps written to every column so far; the next one goes here."""
         self._cut_at = 0
@@ -47,6 +50,11 @@ class EpisodeTable:
         """The oldest step that still stands: the frame at `written` has taken the place of one before it."""
         return max(0, self.written - self.steps + 1)
 
+    @property
+    def drawable(self) -> int:
+        """The oldest step that can be drawn: what it needs stands, too."""
+        return max(0, self.written - self.steps + 1 + self.history)
+
     def add(self, steps: int, episodes: Episodes, lengths_N: Any) -> None:
         """Takes in the ends of a rollout of `steps` steps; running episodes have made `lengths_N` transitions."""
         ended, lengths, returns = (np.asarray(x) for x in (episodes.ended, episodes.lengths, episodes.returns))
@@ -57,7 +65,7 @@ class EpisodeTable:
         length_N = np.where(ended[-1], 0, np.asarray(lengths_N)).astype(np.int64)
         columns = np.arange(len(length_N))
         self._running = self._spans(self.written - length_N, columns, length_N, np.zeros(len(columns)), False)
-        standing = self._ended.where(self._ended.first + self._ended.length > self.oldest)
+        standing = self._ended.where(self._ended.first + self._ended.length > self.drawable)
         self._ended = _joined(standing, new)
 
     def cut(self) -> None:
@@ -81,16 +89,16 @@ class EpisodeTable:
 
     def spans(self) -> Spans:
         """Everything that can be drawn, without what was overwritten."""
-        return _alive(_joined(self._ended, self._running), self.oldest)
+        return _alive(_joined(self._ended, self._running), self.drawable)
 
     def finished(self) -> Spans:
         """Parts of finished episodes."""
-        ended = _alive(self._ended, self.oldest)
+        ended = _alive(self._ended, self.drawable)
         return ended.where(ended.finished)
 
     def whole(self) -> Spans:
         """Finished episodes of which nothing was overwritten."""
-        return self._ended.where(self._ended.finished & (self._ended.first >= self.oldest))
+        return self._ended.where(self._ended.finished & (self._ended.first >= self.drawable))
 
     def to_array(self) -> NDArray[np.float64]:
         """All there is to a table, as one array [E + 1, 5]: for checkpoints."""
@@ -103,8 +111,8 @@ class EpisodeTable:
         (written, cut_at, ended, steps, _), rows = array[0], array[1:]
         if int(steps) != self.steps:
             raise UserError(
-                f"the checkpoint's replay buffer keeps {int(steps) - 1} steps of each environment, the plan's "
-                f"{self.steps - 1}.",
+                f"the checkpoint's replay buffer keeps {int(steps) - 1 - self.history} steps of each environment, "
+                f"the plan's {self.steps - 1 - self.history}.",
                 ["--replay-transitions as the run was started with", "train anew in another --run-dir"],
             )
         self.written, self._cut_at = int(written), int(cut_at)

@@ -1,12 +1,14 @@
 """The replay buffer: frames in preallocated memory, and the episodes they belong to.
 
 Every environment has a column of `steps` rows, written round and round. Row s of a column holds what was seen and done
-at its step s; the next observation is the frame of row s + 1, so no frame is stored twice. The row after an end holds
-the true last observation and is no transition; it is in no draw. What a draw may touch is told by the episodes alone:
-a row counts while it and its successor stand, so neither the write head nor an end is ever crossed.
+at its step s; the next observation is the frame of row s + 1, so no frame is stored twice. Of a stack of frames the
+newest is stored alone (`frame_stack`). The row after an end holds the true last observation and is no transition; it is
+in no draw. What a draw may touch is told by the episodes alone: a row counts while it, its successor and the frames of
+its stack stand, so neither the write head nor an end is ever crossed.
 """
 
-# T steps of a rollout, N environments, R = steps x N rows, E episodes, M draws, K timesteps of a subsequence.
+# T steps of a rollout, N environments, R = steps x N rows, E episodes, M draws, K timesteps of a subsequence, S frames
+# of a stack.
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ from batchwright.envs import spaces
 from batchwright.envs.spaces import Spec
 from batchwright.store.draws import draw_episodes, draw_timesteps
 from batchwright.store.episode_table import EpisodeTable
+from batchwright.store.frame_stack import FrameStack
 
 
 class Frames(NamedTuple):
@@ -50,6 +53,8 @@ class Draw(NamedTuple):
 
     row: Any
     next_row: Any
+    stack: Any = None  # [..., S] rows of the frames of an observation, where observations are stacks
+    next_stack: Any = None
 
 
 class Subsequences(NamedTuple):
@@ -63,23 +68,42 @@ class Subsequences(NamedTuple):
 
 def gather(frames: Frames, draw: Draw) -> Batch:
     """The transitions of a draw."""
-    here = jax.tree.map(lambda x: x[draw.row], frames)
-    apart = frames.next_obs is not None
-    next_obs = here.next_obs if apart else jax.tree.map(lambda x: x[draw.next_row], frames.obs)
-    return Batch(here.obs, here.action, here.reward, here.terminated, next_obs)
+    action, reward, terminated = (x[draw.row] for x in (frames.action, frames.reward, frames.terminated))
+    if draw.stack is not None:
+        obs, next_obs = (_stacked(frames.obs, rows) for rows in (draw.stack, draw.next_stack))
+        return Batch(obs, action, reward, terminated, next_obs)
+    obs = jax.tree.map(lambda x: x[draw.row], frames.obs)
+    if frames.next_obs is not None:
+        return Batch(obs, action, reward, terminated, jax.tree.map(lambda x: x[draw.row], frames.next_obs))
+    return Batch(obs, action, reward, terminated, jax.tree.map(lambda x: x[draw.next_row], frames.obs))
+
+
+def _stacked(frames: Any, rows: Any) -> Any:
+    """Stacks [..., S x C, H, W] of the frames [R, C, H, W] in `rows` [..., S]."""
+    found = frames[rows]
+    lead = rows.ndim - 1
+    return found.reshape(*found.shape[:lead], -1, *found.shape[lead + 2 :])
 
 
 class ReplayBuffer:
     """At least `transitions` of the newest transitions of N environments."""
 
     def __init__(
-        self, observation: Spec, action_size: int, transitions: int, num_envs: int, with_next: bool, on_device: bool
+        self,
+        observation: Spec,
+        action_size: int,
+        transitions: int,
+        num_envs: int,
+        with_next: bool,
+        on_device: bool,
+        stacked_frames: int = 1,
     ) -> None:
         self.num_envs, self.on_device = num_envs, on_device
-        # One row more than asked: the newest frame, whose action is not taken yet.
-        self.steps = -(-transitions // num_envs) + 1
-        self.table = EpisodeTable(self.steps)
-        self.frames = _allocate(observation, action_size, self.rows, with_next, on_device)
+        # One row more than asked: the newest frame, whose action is not taken yet; and the stack of the oldest.
+        self.steps = -(-transitions // num_envs) + stacked_frames
+        self.table = EpisodeTable(self.steps, stacked_frames - 1)
+        self.stack = _stack_of(observation, stacked_frames, self.rows) if stacked_frames > 1 else None
+        self.frames = _allocate(observation, action_size, self.rows, with_next, on_device, self.stack)
 
     @property
     def rows(self) -> int:
@@ -104,12 +128,24 @@ class ReplayBuffer:
                 "this environment resets within the step: its last observations have no rows of their own.",
                 ["--store-next-obs", "--engine gymnasium-sync"],
             )
-        added = _Added(rollout.obs, rollout.action, reward_TN, rollout.terminated)
-        after = _successors(rollout) if with_next else None
         start = self.table.written % self.steps
+        obs = rollout.obs if self.stack is None else self._newest(self.stack, np.asarray(rollout.obs), start)
+        added = _Added(obs, rollout.action, reward_TN, rollout.terminated)
+        after = _successors(rollout) if with_next else None
         put = _put_on_device if self.on_device else _put_on_host
         self.frames = put(self.frames, added, after, np.int32(start), self.steps)
         self.table.add(steps, episodes, lengths_N)
+
+    def _newest(self, stack: FrameStack, obs_TN: NDArray[Any], start: int) -> Any:
+        """What is stored of stacks that are written from row `start` of the columns on; their ages are kept."""
+        before, ages = None, np.zeros(self.num_envs, np.uint8)
+        if self.table.written:
+            row = (start - 1) % self.steps * self.num_envs + np.arange(self.num_envs)
+            before = np.asarray(_stacked(self.frames.obs, stack.rows(row, self.steps, self.num_envs)))
+            ages = stack.ages[row]
+        rows = _rows(start, len(obs_TN), self.steps, self.num_envs, np)
+        stack.ages[rows] = stack.ages_of(obs_TN, before, ages).reshape(-1)
+        return stack.newest(obs_TN)
 
     def cut(self) -> None:
         """The running episodes end here, as truncated; their last frames keep the rows they have."""
@@ -155,7 +191,10 @@ class ReplayBuffer:
     def _rows_of(self, step: Any, column: Any) -> Draw:
         row = (step % self.steps) * self.num_envs + column
         next_row = ((step + 1) % self.steps) * self.num_envs + column
-        return Draw(row.astype(np.int32), next_row.astype(np.int32))
+        both = row.astype(np.int32), next_row.astype(np.int32)
+        if self.stack is None:
+            return Draw(*both)
+        return Draw(*both, *(self.stack.rows(rows, self.steps, self.num_envs) for rows in both))
 
 
 class _Added(NamedTuple):
@@ -183,12 +222,9 @@ def _put(frames: Frames, added: _Added, after: Any, start: Any, steps: int, nump
     """Frames with a rollout written from step `start` on, round the end of the columns."""
     num_envs = np.shape(added.reward)[1]
 
-    def rows(count: int) -> Any:
-        at = (start + numpy.arange(count)) % steps
-        return (at[:, None] * num_envs + numpy.arange(num_envs)).reshape(-1)
-
     def put(stored: Any, new: Any) -> Any:
-        return store(stored, rows(new.shape[0]), new.reshape(-1, *new.shape[2:]))
+        rows = _rows(start, new.shape[0], steps, num_envs, numpy)
+        return store(stored, rows, new.reshape(-1, *new.shape[2:]))
 
     return Frames(
         jax.tree.map(put, frames.obs, added.obs),
@@ -197,6 +233,12 @@ def _put(frames: Frames, added: _Added, after: Any, start: Any, steps: int, nump
         put(frames.terminated, added.terminated),
         None if after is None else jax.tree.map(put, frames.next_obs, after),
     )
+
+
+def _rows(start: Any, count: int, steps: int, num_envs: int, numpy: Any) -> Any:
+    """The rows of `count` steps of all columns from `start` on, step by step."""
+    at = (start + numpy.arange(count)) % steps
+    return (at[:, None] * num_envs + numpy.arange(num_envs)).reshape(-1)
 
 
 def _store_on_host(stored: NDArray[Any], rows: Any, new: Any) -> NDArray[Any]:
@@ -217,7 +259,18 @@ def _put_compiled(frames: Frames, added: _Added, after: Any, start: Any, steps: 
 _put_on_device = jax.jit(_put_compiled, static_argnums=4, donate_argnums=0)
 
 
-def _allocate(observation: Spec, action_size: int, rows: int, with_next: bool, on_device: bool) -> Frames:
+def _stack_of(observation: Spec, frames: int, rows: int) -> FrameStack:
+    found = spaces.leaves(observation)
+    if len(found) != 1:
+        raise UserError(
+            f"observations of {len(found)} parts are stored whole: no frames are shared.", ["--stacked-frames 1"]
+        )
+    return FrameStack(frames, spaces.leaf_shape(found[0][1]), rows)
+
+
+def _allocate(
+    observation: Spec, action_size: int, rows: int, with_next: bool, on_device: bool, stack: FrameStack | None
+) -> Frames:
     """Zeroed rows at the stored types; the memory is there before training begins."""
     numpy: Any = jnp if on_device else np
 
@@ -228,8 +281,13 @@ def _allocate(observation: Spec, action_size: int, rows: int, with_next: bool, o
         ]
         return spaces.unflatten(observation, values)
 
+    def frames(stack: FrameStack) -> Any:
+        leaf = spaces.leaves(observation)[0][1]
+        kept = numpy.zeros((stack.zero_row + 1, *stack.frame_shape), spaces.stored_dtype(leaf))
+        return spaces.unflatten(observation, [kept])
+
     return Frames(
-        obs(),
+        obs() if stack is None else frames(stack),
         numpy.zeros((rows, action_size), np.float32),
         numpy.zeros(rows, np.float32),
         numpy.zeros(rows, bool),

@@ -21,6 +21,8 @@ from batchwright.store.replay import ReplayBuffer
 PARTS = 32
 """Parts of a full buffer, fewer where they would be tiny."""
 SMALLEST_PART_BYTES = 1024**2
+AGES = "ages"
+"""Of frame stacks, in a part."""
 
 
 class ReplayFiles:
@@ -49,7 +51,9 @@ class ReplayFiles:
         for name in hashes:
             first, end = (int(number) for number in name.removesuffix(".npz").split("-"))
             with np.load(folder / name, allow_pickle=False) as stored:
-                self._put(first, end, [stored[str(k)] for k in range(len(stored.files))])
+                ages = stored[AGES] if AGES in stored.files else None
+                values = [stored[str(k)] for k in range(len(stored.files) - (ages is not None))]
+                self._put(first, end, values, ages)
         self._hashes = dict(hashes)
 
     def _parts(self) -> list[tuple[str, int, int]]:
@@ -73,11 +77,15 @@ class ReplayFiles:
         target = io.BytesIO()
         leaves = jax.tree.leaves(self._buffer.frames)
         named = {str(k): np.asarray(leaf[rows]) for k, leaf in enumerate(leaves)}
+        if self._buffer.stack is not None:
+            named[AGES] = self._buffer.stack.ages[rows]
         np.savez(target, **named)  # type: ignore[arg-type]
         return target.getvalue()
 
-    def _put(self, first: int, end: int, values: list[Any]) -> None:
+    def _put(self, first: int, end: int, values: list[Any], ages: Any) -> None:
         rows = self._rows(first, end)
+        if self._buffer.stack is not None and ages is not None:
+            self._buffer.stack.ages[rows] = ages
         leaves, structure = jax.tree.flatten(self._buffer.frames)
         for k, value in enumerate(values):
             if value.shape[1:] != leaves[k].shape[1:] or value.dtype != leaves[k].dtype:

@@ -167,7 +167,7 @@ class ReplaySession(EngineSession):
             guidance = ircr_reward(returns, known.min(), known.max()).astype(np.float32).reshape(updates, rows)
         else:
             policy = buffer.draw_transitions(source, updates * rows)
-        policy = jax.tree.map(lambda x: x.reshape(updates, rows), policy)
+        policy = jax.tree.map(lambda x: x.reshape(updates, rows, *x.shape[1:]), policy)
         noise: Any = ()
         if self.shape.algo == "sac":
             noise = source.standard_normal((updates, 2, rows, self.policy.heads.action_size), np.float32)
@@ -283,6 +283,7 @@ def _allocate(plan: Plan, engine: Engine, policy: Policy) -> ReplayBuffer:
             plan["num_envs"],
             plan["store_next_obs"],
             plan["replay_on"] == "device",
+            plan.get("stacked_frames", 1),
         )
     except (MemoryError, RuntimeError) as error:
         smaller = max(1, plan["replay_transitions"] // 2)

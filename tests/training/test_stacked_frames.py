@@ -1,0 +1,56 @@
+"""Runs whose observations stack frames: each frame is stored once, and the numbers are those of whole observations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_runs import record
+from test_replay_runs import SMALL
+
+import batchwright
+from batchwright.training.replay_build import build_replay_session
+from run_batchwright import plan, refusal
+
+STACKED = """
+import gymnasium
+from gymnasium.wrappers import FrameStackObservation, TimeLimit
+
+def make_env():
+    return TimeLimit(FrameStackObservation(gymnasium.make("Pendulum-v1"), 4, padding_type="{padding}"), 23)
+"""
+
+
+@pytest.fixture(params=["reset", "zero"])
+def env(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    path = tmp_path / "stacked.py"
+    path.write_text(STACKED.format(padding=request.param))
+    return f"{path}:make_env"
+
+
+def test_a_run_is_the_same_to_the_bit_as_with_whole_observations(env: str, tmp_path: Path) -> None:
+    wishes = SMALL | {"env": env, "engine": "gymnasium-sync"}
+    once, whole = (
+        batchwright.train(run_dir=tmp_path / str(n), quiet=True, **wishes, **flags).run_dir
+        for n, flags in enumerate(({}, {"stacked_frames": 1}))
+    )
+    assert record(once) == record(whole)
+    made = plan(**wishes)
+    assert made["stacked_frames"] == 4
+    # 4 x 3 numbers of 4 bytes, a quarter of them stored, and their age; 4 + 5 bytes of action, reward, end.
+    assert (plan(**wishes, stacked_frames=1)["transition_bytes"], made["transition_bytes"]) == (48 + 9, 12 + 1 + 9)
+
+
+def test_the_buffer_of_stacks_takes_the_bytes_of_the_plan() -> None:
+    made = plan(env="Pong-v5", algo="dqn", preset="none", engine="envpool", replay_transitions=2000)
+    assert made["transition_bytes"] == 84 * 84 + 1 + 4 + 5
+    session = build_replay_session(made, "Pong-v5")
+    assert session.buffer.nbytes == pytest.approx(made["buffer_bytes"], rel=0.02)
+    session.close()
+
+
+def test_numbers_that_contradict_a_stack_are_refused() -> None:
+    line = "plan Pong-v5 --algo dqn --preset none --stacked-frames"
+    assert "--stacked-frames 4" in refusal(f"{line} 3").err
+    assert "leave out --store-next-obs" in refusal(f"{line} 4 --store-next-obs").err
+    assert plan(env="Pong-v5", algo="dqn", preset="none", store_next_obs=True)["stacked_frames"] == 1
