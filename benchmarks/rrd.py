@@ -1,7 +1,7 @@
 """SAC on delayed rewards with and without return decomposition, beside SAC on the dense reward.
 
 python benchmarks/rrd.py [--envs InvertedPendulum-v5 ...] [--variants dense rrd ...] [--seeds 0 1 2]
-python benchmarks/rrd.py --numbers            the effect of each of S1's numbers, on HalfCheetah-v5
+python benchmarks/rrd.py --numbers [--only "rrd updates 25" ...]     the effect of each of S1's numbers
 Every finished run is kept in the JSON file at once; runs that are there already are not made again, so that calls with
 other seeds or environments may run side by side.
 """
@@ -90,10 +90,13 @@ def main() -> None:
     parser.add_argument("--envs", nargs="+", default=list(STEPS), choices=list(STEPS))
     parser.add_argument("--variants", nargs="+", default=list(FIVE), choices=list(VARIANTS))
     parser.add_argument("--numbers", action="store_true")
+    parser.add_argument("--only", nargs="+", default=list(NUMBERS), choices=list(NUMBERS), help="with --numbers")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--json", type=Path, default=RESULTS)
     stated = parser.parse_args()
-    chosen = NUMBERS if stated.numbers else {name: VARIANTS[name] for name in stated.variants}
+    chosen = {name: NUMBERS[name] for name in stated.only}
+    if not stated.numbers:
+        chosen = {name: VARIANTS[name] for name in stated.variants}
     for seed in stated.seeds:
         for env in [NUMBERS_ENV] if stated.numbers else stated.envs:
             steps = NUMBERS_STEPS if stated.numbers else STEPS[env][0]

@@ -429,15 +429,22 @@ def _rrd_row(env: str, steps: str, name: str, runs: list[dict[str, Any]]) -> lis
 
 def sac_beside_sbx(report: dict[str, Any]) -> str:
     """Returns of SAC after the same steps at equal settings, seed by seed."""
-    rows = []
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for key, run in sorted(report.items()):
-        name, steps, seed = key.split("|")
-        rows.append([name, f"{int(steps):,}", seed, f"{run['mean']:,.0f}", f"{run['seconds']:.0f}"])
+        name, steps, sizes, _ = key.split("|")
+        groups.setdefault((sizes, steps, name), []).append(run)
+    rows = []
+    for (sizes, steps, name), runs in groups.items():
+        means = [run["mean"] for run in runs]
+        each = ", ".join(f"{mean:,.0f}" for mean in means)
+        seconds = statistics.median(run["seconds"] for run in runs)
+        rows.append([name, f"{int(steps):,}", sizes, f"{statistics.median(means):,.0f}", each, f"{seconds:.0f}"])
     told = (
-        "SAC on HalfCheetah-v5: 256-256 units, learning rate 3e-4, 256 transitions per update, one update per step, "
-        "5,000 random steps first. Mean return of 10 episodes, exploration off."
+        "SAC on HalfCheetah-v5: two layers, learning rate 3e-4, one update per step, 5,000 random steps first. Mean "
+        "return of 10 episodes, exploration off, for each seed; one thread each, two runs at a time."
     )
-    return told + "\n\n" + table(["", "steps", "seed", "mean return", "seconds"], rows)
+    columns = ["", "steps", "layers, transitions per update", "median return", "each seed", "median seconds"]
+    return told + "\n\n" + table(columns, rows)
 
 
 # (title, file, command that writes it, text of its record)
