@@ -283,3 +283,11 @@ def test_bad_input_is_refused_before_a_run_directory_is_made(line: str, said: st
     assert said in answer.err
     assert fix in answer.err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("normalize_obs", "seen"), [(False, [25.0, -300.0, 0.5]), (True, [10.0, -10.0, 0.5])])
+def test_only_normalised_observations_are_clipped(normalize_obs: bool, seen: list[float]) -> None:
+    """Joint speeds of HalfCheetah pass 10: a network that does not normalise has to see them."""
+    session = build_replay_session(plan(**SMALL, normalize_obs=normalize_obs), "Pendulum-v1")
+    stats = session.fresh_state().obs_stats(session.plan["normalize_obs"])
+    assert np.asarray(session.policy.see(np.float32([[25.0, -300.0, 0.5]]), stats)).tolist() == [seen]

@@ -57,6 +57,6 @@ def batch_moments(rows_BV: jax.Array, weight_B: jax.Array) -> tuple[jax.Array, j
     return count, mean, squares
 
 
-def normalise_obs(rows: jax.Array, mean: jax.Array, std: jax.Array) -> jax.Array:
+def normalise_obs(rows: jax.Array, mean: jax.Array, std: jax.Array, limit: Any = OBS_CLIP) -> jax.Array:
     """Centred, scaled and clipped observations."""
-    return jnp.clip((rows - mean) / std, -OBS_CLIP, OBS_CLIP)
+    return jnp.clip((rows - mean) / std, -limit, limit)

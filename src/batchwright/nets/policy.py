@@ -21,17 +21,18 @@ from batchwright.envs.masks import Activity
 from batchwright.envs.spaces import Spec
 from batchwright.nets.heads import Heads, make_heads
 from batchwright.nets.networks import Inputs, Network, channels_last, cnn, mlp
-from batchwright.nets.normalise import normalise_obs
+from batchwright.nets.normalise import OBS_CLIP, normalise_obs
 
 NetworkMaker = Callable[[Inputs, int, int], Network]
 """(inputs, raw outputs needed, values needed) -> Network: what a user's own network is given as."""
 
 
 class ObsStats(NamedTuple):
-    """Frozen observation statistics [V] of one iteration; mean 0 and std 1 where nothing is normalised."""
+    """Frozen observation statistics [V] of one iteration; mean 0, std 1 and no limit where nothing is normalised."""
 
     mean: Any
     std: Any
+    limit: Any = np.float32(OBS_CLIP)
 
 
 class Outputs(NamedTuple):
@@ -68,7 +69,7 @@ class Policy:
 
     def see(self, obs: Any, stats: ObsStats) -> Any:
         """What a rollout keeps of observations and `outputs` takes."""
-        return self.inputs.kept(obs, lambda rows: normalise_obs(rows, stats.mean, stats.std))
+        return self.inputs.kept(obs, lambda rows: normalise_obs(rows, *stats))
 
     def outputs(self, flat: jax.Array, seen: Any) -> Outputs:
         """Raw outputs and values for inputs made by `see`."""

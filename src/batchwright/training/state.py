@@ -29,11 +29,13 @@ class Moments(NamedTuple):
         return Running(float(self.count), np.asarray(self.mean), np.asarray(self.squares))
 
     def obs_stats(self, enabled: bool) -> ObsStats:
-        """Mean and spread as float32; 0 and 1 where nothing is normalised."""
+        """Mean and spread as float32; observations as they are where nothing is normalised."""
         running = self.running
-        size = running.mean.shape
-        if not enabled or running.count < 2:
-            return ObsStats(np.zeros(size, np.float32), np.ones(size, np.float32))
+        plain = np.zeros(running.mean.shape, np.float32), np.ones(running.mean.shape, np.float32)
+        if not enabled:
+            return ObsStats(*plain, limit=np.float32(np.inf))
+        if running.count < 2:
+            return ObsStats(*plain)
         return ObsStats(np.asarray(running.mean, np.float32), np.asarray(running.std, np.float32))
 
 
