@@ -1,10 +1,11 @@
 """SAC on HalfCheetah-v5 beside SBX at equal settings: the return after the same steps, seed by seed.
 
-python benchmarks/sac_beside_sbx.py --peers-python PATH [--steps 200000] [--seeds 0 1 2] [--units 128] [--rows 128]
-Two layers of 128 units and 128 transitions per update (both as stated), learning rate 3e-4, one update per step, 5000
-random steps first, gamma 0.99, polyak 0.005, target entropy -6; SBX's own defaults otherwise. Evaluated over 10
-episodes, exploration off. Every finished run is kept in the JSON file at once; runs that are there already are not made
-again, so that calls with other seeds may run side by side.
+python benchmarks/sac_beside_sbx.py --peers-python PATH [--steps 200000] [--seeds 0 1 2] [--turn 8]
+Two layers of 128 units and 128 transitions per update (--units, --rows), learning rate 3e-4, one update per step, 5000
+random steps first, gamma 0.99, polyak 0.005, target entropy -6; SBX's own defaults otherwise. Ours makes `--turn` steps
+and then as many updates, SBX one and one. Evaluated over 10 episodes, exploration off. Every finished run is kept in
+the JSON file at once; runs that are there already are not made again, so that calls with other seeds may run side by
+side.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ SIDES = ("batchwright", "sbx")
 RESULTS = Path(__file__).parent / "results" / "sac_beside_sbx.json"
 
 
-def ours(seed: int, steps: int, units: int, rows: int) -> dict[str, Any]:
+def ours(seed: int, steps: int, units: int, rows: int, turn: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder) / "run")
         line = (
-            f"train {ENV} --algo sac --preset none --engine envpool --num-envs 1 --rollout-steps 64 "
+            f"train {ENV} --algo sac --preset none --engine envpool --num-envs 1 --rollout-steps {turn} "
             f"--hidden {units},{units} --learning-rate 3e-4 --transitions-per-update {rows} "
             f"--warmup-steps {WARMUP_STEPS} --eval-every 0 --eval-episodes {EPISODES} --total-steps {steps} "
             f"--seed {seed} --run-dir {run} --json"
@@ -74,6 +75,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200_000)
     parser.add_argument("--units", type=int, default=128)
     parser.add_argument("--rows", type=int, default=128)
+    parser.add_argument("--turn", type=int, default=8)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", default=list(SIDES), choices=list(SIDES))
     parser.add_argument("--json", type=Path, default=RESULTS)
@@ -86,17 +88,19 @@ def main() -> None:
     peer = [stated.peers_python, "-W", "ignore", __file__]
     peer += ["--steps", str(stated.steps), "--units", str(stated.units), "--rows", str(stated.rows), "--worker"]
     setting = f"{stated.steps}|{stated.units} units, {stated.rows} rows"
+    labels = {"batchwright": f"batchwright, {stated.turn} steps in turn", "sbx": "sbx"}
     for seed in stated.seeds:
         for name in stated.only:
-            key = f"{name}|{setting}|{seed}"
+            key = f"{labels[name]}|{setting}|{seed}"
             if key not in read(stated.json):
-                keep(stated.json, key, ours(seed, *sizes) if name == "batchwright" else _call([*peer, str(seed)]))
+                found = ours(seed, *sizes, stated.turn) if name == "batchwright" else _call([*peer, str(seed)])
+                keep(stated.json, key, found)
             found = read(stated.json)[key]
-            print(f"{key:<52} return {found['mean']:9.1f}  {found['seconds']:.0f} s", flush=True)
-    for name in SIDES:
-        means = [run["mean"] for key, run in read(stated.json).items() if key.startswith(f"{name}|{setting}|")]
+            print(f"{key:<66} return {found['mean']:9.1f}  {found['seconds']:.0f} s", flush=True)
+    for label in labels.values():
+        means = [run["mean"] for key, run in read(stated.json).items() if key.startswith(f"{label}|{setting}|")]
         if means:
-            print(f"{name:<12} median {statistics.median(means):.1f} of {len(means)} seeds")
+            print(f"{label:<30} median {statistics.median(means):.1f} of {len(means)} seeds")
 
 
 if __name__ == "__main__":
