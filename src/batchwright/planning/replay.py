@@ -19,6 +19,7 @@ from batchwright.planning.threads import settle_replay_threads
 DEFAULT_TOTAL_STEPS = {"sac": 200_000, "dqn": 200_000}
 STEPS_PER_ITERATION = 64
 REDISTRIBUTED_STEPS_PER_ITERATION = 100
+FRESH_STEPS = 8
 LARGEST_DEFAULT_BUFFER = 1_000_000
 
 
@@ -87,6 +88,11 @@ def _collection(ledger: Ledger) -> int:
         if updates
         else f"about {together} steps and their updates are one call each",
     )
+    if ledger.resolved.origin("rollout_steps") is None and not updates and rollout_steps > FRESH_STEPS:
+        ledger.alternatives.append(
+            f"--rollout-steps {FRESH_STEPS}: updates follow sooner; more was learned from the same steps of HalfCheetah "
+            "(docs/log.md), in half as much time again with small networks"
+        )
     ledger.settle(
         "steps_per_iteration",
         envs * rollout_steps,
