@@ -30,11 +30,11 @@ def env(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def test_a_run_is_the_same_to_the_bit_as_with_whole_observations(env: str, tmp_path: Path) -> None:
     wishes = SMALL | {"env": env, "engine": "gymnasium-sync"}
-    once, whole = (
+    once, whole, on_host = (
         batchwright.train(run_dir=tmp_path / str(n), quiet=True, **wishes, **flags).run_dir
-        for n, flags in enumerate(({}, {"stacked_frames": 1}))
+        for n, flags in enumerate(({}, {"stacked_frames": 1}, {"replay_on": "host"}))
     )
-    assert record(once) == record(whole)
+    assert record(once) == record(whole) == record(on_host)
     made = plan(**wishes)
     assert made["stacked_frames"] == 4
     # 4 x 3 numbers of 4 bytes, a quarter of them stored, and their age; 4 + 5 bytes of action, reward, end.
