@@ -90,8 +90,8 @@ def _collection(ledger: Ledger) -> int:
     )
     if ledger.resolved.origin("rollout_steps") is None and not updates and rollout_steps > FRESH_STEPS:
         ledger.alternatives.append(
-            f"--rollout-steps {FRESH_STEPS}: updates follow sooner; more was learned from the same steps of HalfCheetah "
-            "(docs/log.md), in half as much time again with small networks"
+            f"--rollout-steps {FRESH_STEPS}: updates follow sooner; more was learned from the same steps of "
+            "HalfCheetah (docs/log.md), in half as much time again with small networks"
         )
     ledger.settle(
         "steps_per_iteration",
