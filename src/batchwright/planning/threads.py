@@ -12,7 +12,7 @@ from batchwright.planning.quantity import TaskFacts
 PASSES = {"sac": 16, "dqn": 5}
 """Times that an update sends its rows through a network of `hidden`, forwards or backwards."""
 WIDE_MEGAFLOPS = 200.0
-"""From here on two threads are quicker than one: 1.1 times at 144, 1.3 at 290, 1.5 at 577 (docs/log.md)."""
+"""From here on two threads are quicker than one: 1.1 times at 146, 1.4 at 293, 1.5 at 585 (docs/adr/0023)."""
 MEASURED_THREADS = 2
 """More were not measured."""
 
@@ -21,7 +21,7 @@ def settle_replay_threads(ledger: Ledger, task: TaskFacts, machine: Machine) -> 
     """Replay updates: by the products of one of them."""
     threads, why = 1, ""
     flops = _megaflops(ledger, task)
-    work = "images" if flops is None else f"{flops:.3g} MFLOP of products in one update"
+    work = "images" if flops is None else f"{flops:,.0f} MFLOP of products in one update"
     if machine.gpus:
         why = "the update runs on the GPU"
     elif flops is not None and flops < WIDE_MEGAFLOPS:
