@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gymnasium
 import pytest
+from gymnasium.wrappers import FrameStackObservation, TimeLimit, TransformObservation
 from small_runs import record
 from test_replay_runs import SMALL
 
 import batchwright
+from batchwright.envs.gymnasium_source import stacked_frames
 from batchwright.training.replay_build import build_replay_session
 from run_batchwright import plan, refusal
 
@@ -54,3 +57,10 @@ def test_numbers_that_contradict_a_stack_are_refused() -> None:
     assert "--stacked-frames 4" in refusal(f"{line} 3").err
     assert "leave out --store-next-obs" in refusal(f"{line} 4 --store-next-obs").err
     assert plan(env="Pong-v5", algo="dqn", preset="none", store_next_obs=True)["stacked_frames"] == 1
+
+
+def test_a_stack_counts_only_where_nothing_outside_of_it_changes_observations() -> None:
+    stack = FrameStackObservation(gymnasium.make("Pendulum-v1"), 4)
+    assert stacked_frames(TimeLimit(stack, 20)) == 4
+    assert stacked_frames(TransformObservation(stack, lambda obs: 2 * obs, stack.observation_space)) == 1
+    assert stacked_frames(gymnasium.make("Pendulum-v1")) == 1
