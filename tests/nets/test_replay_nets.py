@@ -72,6 +72,28 @@ def test_the_twins_differ_and_each_sees_the_action() -> None:
     assert not np.any(np.isclose(low, high))
 
 
+@pytest.mark.parametrize("hidden", [(8,), (8, 8), (8, 4, 6)])
+def test_joined_first_layers_give_the_values_and_gradients_of_two_critics_apart(hidden: tuple[int, ...]) -> None:
+    critics = make_twin_critics(Inputs(OBS), 2, hidden, "tanh")
+    flat = critics.init(jax.random.key(0))
+    source = np.random.default_rng(1)
+    seen, action = jnp.asarray(source.normal(size=(5, 3))), jnp.asarray(source.normal(size=(5, 2)))
+
+    def together(flat: jax.Array, action: jax.Array) -> jax.Array:
+        return critics.values(critics.unravel(flat), seen, action)
+
+    def apart(flat: jax.Array, action: jax.Array) -> jax.Array:
+        both = critics.unravel_both(flat)
+        trees = [jax.tree.map(lambda leaf, which=which: leaf[which], both) for which in range(2)]
+        return jnp.stack([critics.net.apply(tree, seen, action)[..., 0] for tree in trees])
+
+    assert (critics.ravel(critics.unravel(flat)) == flat).all()
+    assert np.allclose(together(flat, action), apart(flat, action), atol=1e-6)
+    for by in (0, 1):
+        one, other = (jax.jacobian(values, by)(flat, action) for values in (together, apart))
+        assert np.allclose(one, other, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["actor", "q"])
 def test_images_and_numbers_reach_the_policy(kind: str) -> None:
     spec = DictSpace((("eye", box(0, 255, (40, 40, 1), np.uint8)), ("arm", box(-1.0, 1.0, (3,)))))

@@ -14,7 +14,7 @@ import numpy as np
 
 from batchwright.envs.spaces import Box, Spec
 from batchwright.nets.heads import Heads
-from batchwright.nets.layers import CONV_FEATURES, conv_layers, convolve, dense, host_source, run_tower, tower
+from batchwright.nets.layers import CONV_FEATURES, Layer, conv_layers, convolve, dense, host_source, run_tower, tower
 from batchwright.nets.networks import ACTIVATIONS, Inputs, Network
 from batchwright.nets.policy import Policy, join_leaves, unraveller
 from batchwright.nets.reward import image_shape
@@ -80,40 +80,64 @@ def _as_policy(inputs: Inputs, heads: Heads, net: Tower) -> Policy:
     return replace(policy, unravel=unraveller(policy._init_tree(jax.random.key(0))))
 
 
+class Joined(NamedTuple):
+    """Two towers of vectors: both first layers as one, side by side, and what follows them."""
+
+    first: Layer  # w [V + D, 2 H], b [2 H]
+    rest: tuple[list[Layer], list[Layer]]
+
+
 @dataclass(frozen=True, eq=False)
 class TwinCritics:
     """Two critics of one shape over one flat vector.
 
-    As a pair of trees each layer is a product of its own: stacked, one product of both, takes a tenth longer on a CPU.
+    Within an iteration they are `Joined` where they see vectors, else a pair of trees: a first layer is too small a
+    product to be worth two, every other one is large enough for a thread of its own (docs/log.md has the figures).
     """
 
     net: Tower
     unravel_both: Callable[[jax.Array], Any]
+    activation: Callable[[jax.Array], jax.Array]
+    joins: bool
 
     def init(self, key: jax.Array) -> jax.Array:
         """A fresh parameter vector; the two start apart."""
         tree = _twins(self.net, host_source(key))
         return jnp.asarray(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)]))
 
-    def unravel(self, flat: jax.Array) -> tuple[Any, Any]:
+    def unravel(self, flat: jax.Array) -> Any:
         """The parameter trees of the two."""
         both = self.unravel_both(flat)
-        first, second = (jax.tree.map(lambda leaf, which=which: leaf[which], both) for which in range(2))
-        return first, second
+        if self.joins:
+            both = both["tower"]
+        one, two = (jax.tree.map(lambda leaf, which=which: leaf[which], both) for which in range(2))
+        if not self.joins:
+            return one, two
+        first = jax.tree.map(lambda *pair: jnp.concatenate(pair, -1), one[0], two[0])
+        return Joined(first, (one[1:], two[1:]))
 
-    def ravel(self, pair: tuple[Any, Any]) -> jax.Array:
+    def ravel(self, twins: Any) -> jax.Array:
         """The way back from `unravel`."""
-        return join_leaves(jax.tree.map(lambda *two: jnp.stack(two), *pair))
+        if isinstance(twins, Joined):
+            first = (jax.tree.map(lambda leaf, at=at: jnp.split(leaf, 2, -1)[at], twins.first) for at in range(2))
+            twins = tuple({"tower": [layer, *rest]} for layer, rest in zip(first, twins.rest, strict=True))
+        return join_leaves(jax.tree.map(lambda *two: jnp.stack(two), *twins))
 
-    def values(self, pair: tuple[Any, Any], seen: Any, action_BD: jax.Array) -> jax.Array:
+    def values(self, twins: Any, seen: Any, action_BD: jax.Array) -> jax.Array:
         """Both values [2, B] of actions."""
-        return jnp.stack([self.net.apply(tree, seen, action_BD)[..., 0] for tree in pair])
+        if not isinstance(twins, Joined):
+            return jnp.stack([self.net.apply(tree, seen, action_BD)[..., 0] for tree in twins])
+        first = jnp.concatenate([seen, action_BD], -1) @ twins.first["w"] + twins.first["b"]
+        halves = jnp.split(self.activation(first), 2, -1)
+        towers = zip(twins.rest, halves, strict=True)
+        return jnp.stack([run_tower(rest, half, self.activation)[..., 0] for rest, half in towers])
 
 
 def make_twin_critics(inputs: Inputs, action_size: int, hidden: Sequence[int], activation: str) -> TwinCritics:
     """Critics for the observations that `inputs` sees and flat actions."""
     net = make_tower(inputs, action_size, hidden, activation, 1)
-    return TwinCritics(net, unraveller(_twins(net, host_source(jax.random.key(0)))))
+    unravel = unraveller(_twins(net, host_source(jax.random.key(0))))
+    return TwinCritics(net, unravel, ACTIVATIONS[activation], joins=not inputs.images and bool(hidden))
 
 
 def _twins(net: Tower, source: np.random.Generator) -> Any:

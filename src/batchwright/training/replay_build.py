@@ -205,8 +205,7 @@ class ReplaySession(EngineSession):
 
 
 def _floats(told: dict[str, jax.Array]) -> dict[str, float]:
-    values = np.asarray(jnp.stack([jnp.asarray(value, jnp.float32) for value in told.values()])).tolist()
-    return dict(zip(told, values, strict=True))
+    return {name: float(value) for name, value in jax.device_get(told).items()}
 
 
 def _parts(drawn: Drawn, plan: Plan) -> list[Drawn]:
