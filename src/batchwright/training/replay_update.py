@@ -52,6 +52,14 @@ class ReplayHyper(NamedTuple):
     warmup_updates: Any
 
 
+class Pace(NamedTuple):
+    """How far one update goes; [U] for all of an iteration."""
+
+    learning_rate: Any
+    reward_learning_rate: Any
+    polyak: Any  # 0 where the target stays
+
+
 class Fitted(NamedTuple):
     """One parameter vector with its Adam."""
 
@@ -156,20 +164,23 @@ def make_replay_update(networks: Networks, shape: ReplayShape) -> Update:
         def fetch(part: Any) -> Batch:
             return part if frames is None else gather(frames, part)
 
-        def one(learner: Any, draw: Drawn) -> tuple[Any, Told]:
-            learner = learner._replace(updates=learner.updates + 1)
-            rate = _warm(learner, hyper)
+        names: list[str] = []
+
+        def one(learner: Any, now: tuple[Drawn, Pace]) -> tuple[Any, jax.Array]:
+            draw, pace = now
             told: Told = {}
             if shape.learns_rewards:
-                fitted, told = _fit_reward(networks, shape, adam, learner.reward, fetch(draw.reward), draw, hyper, rate)
+                fitted, told = _fit_reward(networks, shape, adam, learner.reward, fetch(draw.reward), draw, hyper, pace)
                 learner = learner._replace(reward=fitted)
             batch = _relabelled(networks, shape, learner, fetch(draw.policy), draw)
-            learner, said = step(learner, batch, draw.noise, stats, hyper, rate * hyper.learning_rate)
-            return learner, told | said
+            learner, said = step(learner, batch, draw.noise, stats, hyper, pace)
+            names[:] = told | said
+            return learner, jnp.stack([*(told | said).values()])
 
-        trees, told_U = jax.lax.scan(one, networks.to_trees(learner), drawn)
-        learner = networks.to_vectors(trees)
-        told = {name: value.mean() for name, value in told_U.items()}
+        pace_U = _pace(learner.updates, hyper, jax.tree.leaves(drawn)[0].shape[0])
+        trees, told_UM = jax.lax.scan(one, networks.to_trees(learner), (drawn, pace_U))
+        learner = networks.to_vectors(trees)._replace(updates=learner.updates + len(told_UM))
+        told = dict(zip(names, told_UM.mean(0), strict=True))
         finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(learner)]
         told["finite_parameters"] = jnp.stack(finite).all()
         return learner, told
@@ -193,8 +204,14 @@ def start_learner(shape: ReplayShape, flat: jax.Array, critics: Any, reward: Any
     return SacLearner(flat, adam.init(flat), twins, jnp.array(critics), fitted(log_temperature), rewards, none)
 
 
-def _warm(learner: Any, hyper: ReplayHyper) -> jax.Array:
-    return jnp.minimum(1.0, learner.updates / jnp.maximum(hyper.warmup_updates, 1.0))
+def _pace(updates: jax.Array, hyper: ReplayHyper, count: int) -> Pace:
+    """The pace of the next `count` updates, of all at once: numbers made in a step would be a kernel each."""
+    number_U = updates + 1 + jnp.arange(count, dtype=jnp.int32)
+    warm_U = jnp.minimum(1.0, number_U / jnp.maximum(hyper.warmup_updates, 1.0))
+    moves_U = number_U % hyper.updates_per_target == 0
+    return Pace(
+        warm_U * hyper.learning_rate, warm_U * hyper.reward_learning_rate, jnp.where(moves_U, hyper.polyak, 0.0)
+    )
 
 
 def _make_descend(shape: ReplayShape, adam: Any) -> Any:
@@ -210,9 +227,8 @@ def _make_descend(shape: ReplayShape, adam: Any) -> Any:
     return descend
 
 
-def _moved_target(target: Any, online: Any, learner: Any, hyper: ReplayHyper) -> Any:
-    rate = jnp.where(learner.updates % hyper.updates_per_target == 0, hyper.polyak, 0.0)
-    return jax.tree.map(lambda old, new: sac.polyak(old, new, rate), target, online)
+def _moved_target(target: Any, online: Any, pace: Pace) -> Any:
+    return jax.tree.map(lambda old, new: sac.polyak(old, new, pace.polyak), target, online)
 
 
 def _fit_reward(
@@ -223,7 +239,7 @@ def _fit_reward(
     batch: Batch,
     draw: Drawn,
     hyper: ReplayHyper,
-    rate: jax.Array,
+    pace: Pace,
 ) -> tuple[Fitted, Told]:
     """One step of the reward network on subsequences of finished episodes."""
     assert networks.reward is not None
@@ -244,7 +260,7 @@ def _fit_reward(
         return found.loss, found
 
     (_, found), gradient = jax.value_and_grad(loss, has_aux=True)(fitted.flat)
-    fitted, norm = _make_descend(shape, adam)(fitted, gradient, rate * hyper.reward_learning_rate, hyper)
+    fitted, norm = _make_descend(shape, adam)(fitted, gradient, pace.reward_learning_rate, hyper)
     told = {
         "reward_model_loss": found.loss,
         "reward_model_variance": found.variance,
@@ -270,7 +286,7 @@ def _make_sac_step(networks: Networks, shape: ReplayShape, adam: Any) -> Any:
     descend = _make_descend(shape, adam)
 
     def step(
-        learner: SacLearner, batch: Batch, noise: jax.Array, stats: ObsStats, hyper: ReplayHyper, rate: jax.Array
+        learner: SacLearner, batch: Batch, noise: jax.Array, stats: ObsStats, hyper: ReplayHyper, pace: Pace
     ) -> tuple[SacLearner, Told]:
         seen, after = policy.see(batch.obs, stats), policy.see(batch.next_obs, stats)
         temperature = jnp.exp(learner.temperature.flat)
@@ -283,23 +299,23 @@ def _make_sac_step(networks: Networks, shape: ReplayShape, adam: Any) -> Any:
             return sac.critic_loss(value, target), value
 
         (loss, value), gradient = jax.value_and_grad(critic_loss, has_aux=True)(learner.critics.flat)
-        twins, critic_norm = descend(learner.critics, gradient, rate, hyper)
+        twins, critic_norm = descend(learner.critics, gradient, pace.learning_rate, hyper)
 
         def actor_loss(tree: Any) -> Any:
             action, log_prob = sample_with_log_prob(policy.outputs_of(tree, seen).raw, noise[1])
             return sac.actor_loss(log_prob, critics.values(twins.flat, seen, action), temperature), log_prob
 
         (policy_loss, log_prob), gradient = jax.value_and_grad(actor_loss, has_aux=True)(learner.flat)
-        actor, actor_norm = descend(Fitted(learner.flat, learner.adam), gradient, rate, hyper)
+        actor, actor_norm = descend(Fitted(learner.flat, learner.adam), gradient, pace.learning_rate, hyper)
         heat = learner.temperature
         if shape.learns_temperature:
             slope = jax.grad(sac.temperature_loss)(heat.flat, log_prob, hyper.target_entropy)
-            heat, _ = descend(heat, slope, rate, hyper)
+            heat, _ = descend(heat, slope, pace.learning_rate, hyper)
         learner = learner._replace(
             flat=actor.flat,
             adam=actor.adam,
             critics=twins,
-            target=_moved_target(learner.target, twins.flat, learner, hyper),
+            target=_moved_target(learner.target, twins.flat, pace),
             temperature=heat,
         )
         told = {
@@ -322,7 +338,7 @@ def _make_dqn_step(networks: Networks, shape: ReplayShape, adam: Any) -> Any:
     descend = _make_descend(shape, adam)
 
     def step(
-        learner: DqnLearner, batch: Batch, noise: Any, stats: ObsStats, hyper: ReplayHyper, rate: jax.Array
+        learner: DqnLearner, batch: Batch, noise: Any, stats: ObsStats, hyper: ReplayHyper, pace: Pace
     ) -> tuple[DqnLearner, Told]:
         seen, after = policy.see(batch.obs, stats), policy.see(batch.next_obs, stats)
         next_online, next_target = (policy.outputs_of(tree, after).raw for tree in (learner.flat, learner.target))
@@ -333,8 +349,8 @@ def _make_dqn_step(networks: Networks, shape: ReplayShape, adam: Any) -> Any:
             return dqn.huber(value - target, hyper.huber_limit), value
 
         (loss, value), gradient = jax.value_and_grad(q_loss, has_aux=True)(learner.flat)
-        online, norm = descend(Fitted(learner.flat, learner.adam), gradient, rate, hyper)
-        moved = _moved_target(learner.target, online.flat, learner, hyper)
+        online, norm = descend(Fitted(learner.flat, learner.adam), gradient, pace.learning_rate, hyper)
+        moved = _moved_target(learner.target, online.flat, pace)
         learner = learner._replace(flat=online.flat, adam=online.adam, target=moved)
         told = {"critic_loss": loss, "q_mean": value.mean(), "q_target_mean": target.mean(), "gradient_norm": norm}
         return learner, told
