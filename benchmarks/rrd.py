@@ -1,6 +1,7 @@
 """SAC on delayed rewards with and without return decomposition, beside SAC on the dense reward.
 
 python benchmarks/rrd.py [--envs InvertedPendulum-v5 ...] [--variants dense rrd ...] [--seeds 0 1 2]
+python benchmarks/rrd.py --turn 32 [--steps 150000] ...      fewer steps and updates in turn than 100, longer runs
 python benchmarks/rrd.py --numbers [--only "rrd updates 25" ...]     the effect of each of S1's numbers
 Every finished run is kept in the JSON file at once; runs that are there already are not made again, so that calls with
 other seeds or environments may run side by side.
@@ -43,14 +44,15 @@ NUMBERS = {
 NUMBERS_ENV, NUMBERS_STEPS = "HalfCheetah-v5", 40_000
 # Steps of a run, and those of its random start.
 STEPS = {"InvertedPendulum-v5": (15_000, 1000), "Hopper-v5": (80_000, 5000), "HalfCheetah-v5": (80_000, 5000)}
-SETTINGS = "--algo sac --preset none --engine envpool --num-envs 1 --rollout-steps 100 --hidden 128,128 "
-SETTINGS += "--transitions-per-update 128 --eval-every 0 --eval-episodes 20"
+SETTINGS = "--algo sac --preset none --engine envpool --num-envs 1 --hidden 128,128 --transitions-per-update 128 "
+SETTINGS += "--eval-every 0 --eval-episodes 20"
+TURN = 100
 CURVE_POINTS = 20
 
 
-def one(env: str, words: list[str], seed: int, steps: int) -> dict[str, Any]:
+def one(env: str, words: list[str], seed: int, steps: int, turn: int) -> dict[str, Any]:
     """One run: its last evaluation, and the mean training return over each twentieth of it."""
-    settings = [*SETTINGS.split(), "--warmup-steps", str(STEPS[env][1])]
+    settings = [*SETTINGS.split(), "--rollout-steps", str(turn), "--warmup-steps", str(STEPS[env][1])]
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder) / "run")
         line = ["train", env, *settings, *words, "--total-steps", str(steps), "--seed", str(seed), "--run-dir", run]
@@ -92,6 +94,8 @@ def main() -> None:
     parser.add_argument("--numbers", action="store_true")
     parser.add_argument("--only", nargs="+", default=list(NUMBERS), choices=list(NUMBERS), help="with --numbers")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--turn", type=int, default=TURN, help="steps and updates in turn")
+    parser.add_argument("--steps", type=int, help="of a run, where not the usual ones")
     parser.add_argument("--json", type=Path, default=RESULTS)
     stated = parser.parse_args()
     chosen = {name: NUMBERS[name] for name in stated.only}
@@ -99,12 +103,12 @@ def main() -> None:
         chosen = {name: VARIANTS[name] for name in stated.variants}
     for seed in stated.seeds:
         for env in [NUMBERS_ENV] if stated.numbers else stated.envs:
-            steps = NUMBERS_STEPS if stated.numbers else STEPS[env][0]
+            steps = stated.steps or (NUMBERS_STEPS if stated.numbers else STEPS[env][0])
             for name, words in chosen.items():
-                key = f"{env}|{steps}|{name}|{seed}"
+                key = f"{env}|{steps}|{name}{'' if stated.turn == TURN else f', {stated.turn} in turn'}|{seed}"
                 if key in read(stated.json):
                     continue
-                found = one(env, words, seed, steps)
+                found = one(env, words, seed, steps, stated.turn)
                 keep(stated.json, key, found)
                 print(
                     f"{env:<22} {name:<20} seed {seed}  return {found['mean']:>9.1f}  {found['seconds']:.0f} s",

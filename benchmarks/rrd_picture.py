@@ -22,6 +22,15 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 280, 58, 12, 34, 40
 Curves = list[list[float | None]]
 
 
+class Setting(NamedTuple):
+    """Runs that can be compared."""
+
+    env: str
+    steps: int
+    turn: str
+    """Steps and updates in turn."""
+
+
 class Point(NamedTuple):
     part: float
     low: float
@@ -29,13 +38,14 @@ class Point(NamedTuple):
     high: float
 
 
-def read(path: Path) -> dict[tuple[str, int], dict[str, Curves]]:
-    """(task, steps) -> variant -> a curve for each seed."""
-    found: dict[tuple[str, int], dict[str, Curves]] = defaultdict(lambda: defaultdict(list))
+def read(path: Path) -> dict[Setting, dict[str, Curves]]:
+    """Setting -> variant -> a curve for each seed."""
+    found: dict[Setting, dict[str, Curves]] = defaultdict(lambda: defaultdict(list))
     for key, row in json.loads(path.read_text()).items():
-        env, steps, variant, _ = key.split("|")
+        env, steps, name, _ = key.split("|")
+        variant, _, turn = name.partition(", ")
         if variant in COLOURS:
-            found[env, int(steps)][variant].append(row["curve"])
+            found[Setting(env, int(steps), turn or "100 in turn")][variant].append(row["curve"])
     return found
 
 
@@ -59,7 +69,7 @@ def ticks(low: float, high: float) -> list[float]:
     return [step * n for n in range(first, int(high // step) + 1)]
 
 
-def panel(env: str, steps: int, variants: dict[str, Curves], at: int) -> str:
+def panel(setting: Setting, variants: dict[str, Curves], at: int) -> str:
     lines = {name: points(variants[name]) for name in COLOURS if name in variants}
     low = min(p.low for line in lines.values() for p in line)
     high = max(p.high for line in lines.values() for p in line)
@@ -73,12 +83,14 @@ def panel(env: str, steps: int, variants: dict[str, Curves], at: int) -> str:
         return round(HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
 
     parts = [f'<g transform="translate({at} 0)">']
-    parts.append(f'<text x="{x(0.5)}" y="22" text-anchor="middle" font-weight="bold">{env}</text>')
+    parts.append(
+        f'<text x="{x(0.5)}" y="22" text-anchor="middle" font-weight="bold">{setting.env}, {setting.turn}</text>'
+    )
     for value in ticks(low, high):
         parts.append(f'<path d="M{x(0)} {y(value)}H{x(1)}" stroke="#e4e4e4"/>')
         parts.append(f'<text x="{x(0) - 6}" y="{y(value) + 4}" text-anchor="end">{value:,.0f}</text>')
     for share in (0, 0.5, 1):
-        label = f"{share * steps / 1000:g}k" if share else "0"
+        label = f"{share * setting.steps / 1000:g}k" if share else "0"
         anchor = "end" if share == 1 else "middle"
         parts.append(f'<text x="{x(share)}" y="{HEIGHT - BOTTOM + 17}" text-anchor="{anchor}">{label}</text>')
     parts.append(f'<text x="{x(0.5)}" y="{HEIGHT - 6}" text-anchor="middle">steps</text>')
@@ -103,14 +115,16 @@ def legend(names: list[str], width: int) -> str:
     return "\n".join(parts)
 
 
-def draw(found: dict[tuple[str, int], dict[str, Curves]]) -> str:
+def draw(found: dict[Setting, dict[str, Curves]]) -> str:
     """The whole picture."""
-    # Of one task the longest runs, and only where several variants can be compared.
-    longest = {env: max(n for other, n in found if other == env) for env, _ in found}
-    shown = [(env, steps) for env, steps in longest.items() if len(found[env, steps]) > 1]
+    # Of one task the runs with the most variants, of these the longest; only where there is something to compare.
+    best: dict[str, Setting] = {}
+    for setting in sorted(found, key=lambda setting: (len(found[setting]), setting.steps)):
+        best[setting.env] = setting
+    shown = [best[env] for env in sorted(best) if len(found[best[env]]) > 1]
     width = WIDTH * len(shown)
     names = [name for name in COLOURS if any(name in found[key] for key in shown)]
-    body = [panel(*key, found[key], WIDTH * place) for place, key in enumerate(shown)]
+    body = [panel(key, found[key], WIDTH * place) for place, key in enumerate(shown)]
     style = 'font-family="sans-serif" font-size="12" fill="#222"'
     size = f'viewBox="0 0 {width} {HEIGHT + 30}" width="{width}" height="{HEIGHT + 30}"'
     back = f'<rect width="{width}" height="{HEIGHT + 30}" fill="#ffffff"/>'

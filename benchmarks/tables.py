@@ -406,13 +406,14 @@ def rrd(report: dict[str, Any]) -> str:
     for key, run in report.items():
         env, steps, name, _ = key.split("|")
         groups.setdefault((env, steps, name), []).append(run)
-    moved = {(env, steps) for env, steps, name in groups if " " in name}
+    moved = {(env, steps) for env, steps, name in groups if " " in name.partition(", ")[0]}
     tasks = [_rrd_row(*key, runs) for key, runs in groups.items() if key[:2] not in moved]
     told = (
-        "Last evaluation, 20 episodes, exploration off, returns of true rewards; 128-128 units, 100 updates of 128 "
-        "transitions per 100 steps, 256 timesteps in subsequences of 64, one environment."
+        "Last evaluation, 20 episodes, exploration off, returns of true rewards; 128-128 units, one update of 128 "
+        "transitions per step, 256 timesteps in subsequences of 64, one environment; as many updates after as many "
+        "steps as the column in turn says."
     )
-    columns = ["task", "steps", "rewards", "seeds", "median return", "lowest to highest", "median seconds"]
+    columns = ["task", "steps", "rewards", "in turn", "seeds", "median return", "lowest to highest", "median seconds"]
     parts = [told, table(columns, tasks)]
     numbers = [_rrd_row(*key, runs) for key, runs in groups.items() if key[:2] in moved]
     if numbers:
@@ -424,7 +425,9 @@ def _rrd_row(env: str, steps: str, name: str, runs: list[dict[str, Any]]) -> lis
     means = [run["mean"] for run in runs]
     spread = f"{min(means):,.0f} to {max(means):,.0f}"
     seconds = statistics.median(run["seconds"] for run in runs)
-    return [env, f"{int(steps):,}", name, str(len(means)), f"{statistics.median(means):,.1f}", spread, f"{seconds:.0f}"]
+    name, _, turn = name.partition(", ")
+    told = [env, f"{int(steps):,}", name, turn.removesuffix(" in turn") or "100", str(len(means))]
+    return [*told, f"{statistics.median(means):,.1f}", spread, f"{seconds:.0f}"]
 
 
 def sac_beside_sbx(report: dict[str, Any]) -> str:

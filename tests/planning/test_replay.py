@@ -174,7 +174,16 @@ def test_holding_reuse_keeps_the_draws_per_transition() -> None:
     before = plan(preset="mujoco")
     after = plan(preset="mujoco", num_envs=8, hold="reuse")
     assert after["reuse"] == before["reuse"]
-    assert after["updates_per_iteration"] == 8 * before["updates_per_iteration"]
+    assert (before["updates_per_iteration"], after["steps_per_iteration"]) == (25, 24)
+    assert after["updates_per_iteration"] == 24
+
+
+def test_stated_updates_are_about_one_per_step_for_any_number_of_environments() -> None:
+    for num_envs in (1, 3, 8, 100, 101):
+        found = plan(algo="sac", updates_per_iteration=100, num_envs=num_envs)
+        assert found["rollout_steps"] == max(1, 100 // num_envs)
+        assert found["updates_per_step"] == pytest.approx(1.0, abs=0.05)
+        assert "about one update per step" in found.quantities["rollout_steps"].reason
 
 
 def test_holding_transitions_per_update_keeps_them_and_stating_them_is_refused() -> None:

@@ -128,12 +128,8 @@ class TwinCritics:
         if not isinstance(twins, Joined):
             return jnp.stack([self.net.apply(tree, seen, action_BD)[..., 0] for tree in twins])
         first = jnp.concatenate([seen, action_BD], -1) @ twins.first["w"] + twins.first["b"]
-        width = first.shape[-1] // 2
-        joined = self.activation(first)
-        halves = (
-            joined[..., :width],
-            joined[..., width:],
-        )  # not jnp.split: its gradient is a copy that no kernel takes in
+        joined, width = self.activation(first), first.shape[-1] // 2
+        halves = joined[..., :width], joined[..., width:]  # the gradient of jnp.split is a copy apart
         towers = zip(twins.rest, halves, strict=True)
         return jnp.stack([run_tower(rest, half, self.activation)[..., 0] for rest, half in towers])
 

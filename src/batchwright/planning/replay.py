@@ -17,9 +17,8 @@ from batchwright.planning.replay_learning import CHECKPOINT_STEPS, settle_replay
 from batchwright.planning.threads import settle_replay_threads
 
 DEFAULT_TOTAL_STEPS = {"sac": 200_000, "dqn": 200_000}
-STEPS_PER_ITERATION = 64
+STEPS_PER_ITERATION = 32
 REDISTRIBUTED_STEPS_PER_ITERATION = 100
-FRESH_STEPS = 8
 LARGEST_DEFAULT_BUFFER = 1_000_000
 
 
@@ -81,18 +80,10 @@ def _collection(ledger: Ledger) -> int:
     envs = ledger.wish("num_envs", 1, "replay needs no side-by-side variety, and one is the freshest")
     together = REDISTRIBUTED_STEPS_PER_ITERATION if ledger.stated("redistribute") else STEPS_PER_ITERATION
     updates = ledger.stated("updates_per_iteration")
-    rollout_steps = ledger.wish(
-        "rollout_steps",
-        updates or max(1, together // envs),
-        "as many steps as updates: one update per step"
-        if updates
-        else f"about {together} steps and their updates are one call each",
-    )
-    if ledger.resolved.origin("rollout_steps") is None and not updates and rollout_steps > FRESH_STEPS:
-        ledger.alternatives.append(
-            f"--rollout-steps {FRESH_STEPS}: updates follow sooner; more was learned from the same steps of "
-            "HalfCheetah (docs/log.md), in half as much time again with small networks"
-        )
+    reason = f"about {together} steps and their updates are one call each; with 64 less was learned (docs/log.md)"
+    if updates:
+        together, reason = updates, f"{counted(updates, 'update')} / {counted(envs, 'env')}: about one update per step"
+    rollout_steps = ledger.wish("rollout_steps", max(1, together // envs), reason)
     ledger.settle(
         "steps_per_iteration",
         envs * rollout_steps,
