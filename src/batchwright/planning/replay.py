@@ -17,8 +17,8 @@ from batchwright.planning.replay_learning import CHECKPOINT_STEPS, settle_replay
 from batchwright.planning.threads import settle_replay_threads
 
 DEFAULT_TOTAL_STEPS = {"sac": 200_000, "dqn": 200_000}
-STEPS_PER_ITERATION = 32
-REDISTRIBUTED_STEPS_PER_ITERATION = 100
+STEPS_IN_TURN = 32
+REDISTRIBUTED_STEPS_IN_TURN = 100
 LARGEST_DEFAULT_BUFFER = 1_000_000
 
 
@@ -78,11 +78,13 @@ def _refuse_wrong_actions(algo: str, task: TaskFacts) -> None:
 def _collection(ledger: Ledger) -> int:
     """Environment steps per iteration."""
     envs = ledger.wish("num_envs", 1, "replay needs no side-by-side variety, and one is the freshest")
-    together = REDISTRIBUTED_STEPS_PER_ITERATION if ledger.stated("redistribute") else STEPS_PER_ITERATION
     updates = ledger.stated("updates_per_iteration")
-    reason = f"about {together} steps and their updates are one call each; with 64 less was learned (docs/log.md)"
+    together, reason = STEPS_IN_TURN, "in turn with their updates: 64 learned less, fewer take longer (docs/adr/0025)"
+    if ledger.stated("redistribute"):
+        together, reason = REDISTRIBUTED_STEPS_IN_TURN, "as many in turn as in the official code of RRD"
     if updates:
-        together, reason = updates, f"{counted(updates, 'update')} / {counted(envs, 'env')}: about one update per step"
+        rate = "about one" if updates % envs else "one"
+        together, reason = updates, f"{counted(updates, 'update')} / {counted(envs, 'env')}: {rate} update per step"
     rollout_steps = ledger.wish("rollout_steps", max(1, together // envs), reason)
     ledger.settle(
         "steps_per_iteration",
