@@ -1,6 +1,6 @@
 """SAC on HalfCheetah-v5 beside SBX at equal settings: the return after the same steps, seed by seed.
 
-python benchmarks/sac_beside_sbx.py --peers-python PATH [--steps 200000] [--seeds 0 1 2] [--turn 8]
+python benchmarks/sac_beside_sbx.py --peers-python PATH [--steps 200000] [--seeds 0 1 2] [--turn 32]
 Two layers of 128 units and 128 transitions per update (--units, --rows), learning rate 3e-4, one update per step, 5000
 random steps first, gamma 0.99, polyak 0.005, target entropy -6; SBX's own defaults otherwise. Ours makes `--turn` steps
 and then as many updates, SBX one and one. Evaluated over 10 episodes, exploration off. Every finished run is kept in
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200_000)
     parser.add_argument("--units", type=int, default=128)
     parser.add_argument("--rows", type=int, default=128)
-    parser.add_argument("--turn", type=int, default=8)
+    parser.add_argument("--turn", type=int, default=32)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", default=list(SIDES), choices=list(SIDES))
     parser.add_argument("--json", type=Path, default=RESULTS)
