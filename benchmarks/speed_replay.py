@@ -190,6 +190,8 @@ def main() -> None:
         "times_sb3": {k: medians["sb3"][k] / medians["batchwright"][k] for k in ("wall", "cpu")},
         "times_sbx": {k: medians["sbx"][k] / medians["batchwright"][k] for k in ("wall", "cpu")},
         "share_of_bound": {k: medians["bound"][k] / medians["batchwright"][k] for k in ("wall", "cpu")},
+        "share_of_bound_during_updates": medians["bound"]["wall"]
+        / statistics.median(turn["update_wall"] for turn in rows["batchwright"]),
         "runs": rows,
     }
     print(json.dumps({k: v for k, v in summary.items() if k != "runs"}, indent=1))

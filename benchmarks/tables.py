@@ -396,8 +396,10 @@ def speed_replay(report: dict[str, Any]) -> str:
         f"The products of one update are {one['update_megaflops']:.0f} MFLOP. On a busy machine CPU time is the "
         "figure, wall time is not."
     )
+    shares = [f"{found['share_of_bound_during_updates']:.2f} with {threads}" for threads, found in report.items()]
     columns = ["", "", "CPU ms per step", "against ours", "wall ms per step", "against ours"]
-    return told + "\n\n" + table(columns, rows)
+    share = f"Products alone take this share of the wall time of our updates, collection left out: {', '.join(shares)}."
+    return f"{told}\n\n{table(columns, rows)}\n\n{share}"
 
 
 def rrd(report: dict[str, Any]) -> str:
