@@ -164,7 +164,7 @@ def make_replay_update(networks: Networks, shape: ReplayShape) -> Update:
         def fetch(part: Any) -> Batch:
             return part if frames is None else gather(frames, part)
 
-        names: list[str] = []
+        names: list[str] = []  # of what an update tells, as one array: several would be a kernel each
 
         def one(learner: Any, now: tuple[Drawn, Pace]) -> tuple[Any, jax.Array]:
             draw, pace = now
