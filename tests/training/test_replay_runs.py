@@ -261,7 +261,7 @@ def test_policy_targets_use_the_current_reward_network_and_send_no_gradient_into
         ("train CartPole-v1 --algo sac", "sac is for continuous", "--algo dqn"),
         ("train Pendulum-v1 --algo dqn", "dqn is for discrete", "--algo sac"),
         ("train Pendulum-v1 --algo sac --replay-transitions 100000000000", "does not fit", "--replay-transitions"),
-        ("train Pendulum-v1 --algo sac --replay-transitions 5", "cannot take the", "--replay-transitions 64"),
+        ("train Pendulum-v1 --algo sac --replay-transitions 5", "cannot take the", "--replay-transitions 32"),
         (
             "train Pendulum-v1 --algo sac --redistribute rrd --rrd-timesteps-per-update 8 --subsequence-timesteps 32",
             "8 timesteps per update cannot hold one subsequence of 32",
