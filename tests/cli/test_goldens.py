@@ -1,4 +1,4 @@
-"""Text that people and programs rely on, word for word. BATCHWRIGHT_UPDATE_GOLDENS=1 writes it anew."""
+"""Text that people and programs rely on, word for word. BATCHWRIGHT_WRITE_GOLDENS=1 writes it anew."""
 
 import difflib
 import os
@@ -38,11 +38,11 @@ ADAPTED = {
 def compare(name: str, text: str) -> None:
     """Fails with a diff where the text is not the golden's."""
     path, text = GOLDEN / name, text.rstrip("\n") + "\n"
-    if os.environ.get("BATCHWRIGHT_UPDATE_GOLDENS"):
+    if os.environ.get("BATCHWRIGHT_WRITE_GOLDENS"):
         path.write_text(text, encoding="utf-8")
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     diff = difflib.unified_diff(before.splitlines(), text.splitlines(), f"golden/{name}", "now", lineterm="")
-    assert text == before, "\n".join(["BATCHWRIGHT_UPDATE_GOLDENS=1 accepts this:", *diff])
+    assert text == before, "\n".join(["BATCHWRIGHT_WRITE_GOLDENS=1 accepts this:", *diff])
 
 
 @pytest.mark.parametrize("name", PLANS)
