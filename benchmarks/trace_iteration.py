@@ -10,8 +10,6 @@ in which they are first entered, with their length and the number of times the p
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import threading
 from pathlib import Path
@@ -19,7 +17,6 @@ from types import FrameType
 from typing import Any
 
 import batchwright
-from batchwright.api import plan, set_up_jax
 
 PACKAGE = Path(batchwright.__file__).parent
 COMMON = {"engine": "envpool", "eval_every": 0, "preset": "none"}

@@ -293,9 +293,9 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
     TensorBoard files or CSV.
     """
     from batchwright.core.run_dir import RunDir
-    from batchwright.doctor.case import Facts, facts_of
     from batchwright.doctor.diagnosis import Diagnosis
     from batchwright.doctor.logs.read import find_log, read_log
+    from batchwright.doctor.run_history import Facts, facts_of
     from batchwright.doctor.triage import triage
     from batchwright.planning.quantity import plan_from_dict
     from batchwright.watch.metric_log import read_events, read_metrics

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 import pytest
 
-from batchwright.collect.compiled import make_collect, start_position
-from batchwright.collect.host import host_position, make_host_collect
+from batchwright.collect.compiled import initial_collect_state, make_collect
+from batchwright.collect.host import host_collect_state, make_host_collect
 from batchwright.data.rollout import Episodes, Rollout
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, make_engine
 from batchwright.nets.policy import ObsStats, make_policy
@@ -43,10 +43,10 @@ def collect_twice(engine: Engine) -> tuple[Rollout, Episodes]:
     policy = make_policy(engine.observation, engine.action, hidden=(4,))
     flat = policy.init(jax.random.key(0))
     if isinstance(engine, HostEngine):
-        position, collect = host_position(engine.start(0), N), make_host_collect(engine, policy, T // 2)
+        position, collect = host_collect_state(engine.start(0), N), make_host_collect(engine, policy, T // 2)
     else:
         assert isinstance(engine, CompiledEngine)
-        position, collect = start_position(*engine.start(0), N), jax.jit(make_collect(engine, policy))
+        position, collect = initial_collect_state(*engine.start(0), N), jax.jit(make_collect(engine, policy))
     found = []
     for stream in (1, 2):
         position, rollout, episodes = collect(flat, STATS, position, policy.heads.noise(stream, (T // 2, N)))
@@ -117,7 +117,7 @@ def test_two_rollouts_of_half_the_steps_are_one_of_all_of_them() -> None:
     halves = [policy.heads.noise(stream, (T // 2, N)) for stream in (1, 2)]
     whole = tuple(np.concatenate(parts) for parts in zip(*halves, strict=True))
     collect = jax.jit(make_collect(engine, policy))
-    _, at_once, _ = collect(flat, STATS, start_position(*engine.start(0), N), whole)
+    _, at_once, _ = collect(flat, STATS, initial_collect_state(*engine.start(0), N), whole)
     in_two, _ = collect_twice(engine)
     np.testing.assert_array_equal(at_once.obs, in_two.obs)
     np.testing.assert_array_equal(at_once.action, in_two.action)

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from test_rollouts import ENGINES, STATS
 
-from batchwright.collect.compiled import Position, make_collect, start_position
+from batchwright.collect.compiled import CollectState, initial_collect_state, make_collect
 from batchwright.collect.episodes import play_shares, shares
-from batchwright.collect.host import host_position, make_host_collect
+from batchwright.collect.host import host_collect_state, make_host_collect
 from batchwright.core.errors import UserError
-from batchwright.data.rollout import Episodes, Gathered, Rollout
+from batchwright.data.rollout import CollectResult, Episodes, Rollout
 from batchwright.envs.engines import CompiledEngine, HostEngine, make_engine
 from batchwright.nets.policy import make_policy
 
 CHUNK, ROOM = 16, 500
 
 
-def play(form: str, episodes: int, num_envs: int) -> Gathered:
+def play(form: str, episodes: int, num_envs: int) -> CollectResult:
     """A random policy's episodes of CartPole."""
     engine = make_engine(ENGINES[form][0], num_envs, ENGINES[form][1])
     policy = make_policy(engine.observation, engine.action, hidden=(4,))
@@ -30,12 +30,12 @@ def play(form: str, episodes: int, num_envs: int) -> Gathered:
     stands_still = False
     if isinstance(engine, HostEngine):
         obs, stands_still = engine.start_share(0, share_N.tolist())
-        position, collect = host_position(obs, num_envs), make_host_collect(engine, policy, CHUNK)
+        position, collect = host_collect_state(obs, num_envs), make_host_collect(engine, policy, CHUNK)
     else:
         assert isinstance(engine, CompiledEngine)
-        position, collect = start_position(*engine.start(0), num_envs), jax.jit(make_collect(engine, policy))
+        position, collect = initial_collect_state(*engine.start(0), num_envs), jax.jit(make_collect(engine, policy))
 
-    def chunk(position: Position, number: int) -> Any:
+    def chunk(position: CollectState, number: int) -> Any:
         return collect(flat, STATS, position, policy.heads.noise(number, (CHUNK, num_envs)))
 
     found = play_shares(chunk, position, share_N, lambda longest: ROOM, stands_still=stands_still)
@@ -44,7 +44,7 @@ def play(form: str, episodes: int, num_envs: int) -> Gathered:
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def played(request: pytest.FixtureRequest) -> tuple[str, Gathered]:
+def played(request: pytest.FixtureRequest) -> tuple[str, CollectResult]:
     return request.param, play(request.param, episodes=7, num_envs=3)
 
 
@@ -102,7 +102,7 @@ def test_an_episode_that_never_ends_is_refused_with_a_way_out() -> None:
 def test_an_episode_keeps_the_success_that_only_some_chunks_tell() -> None:
     """Chunks of 8 steps: the second and third episodes end in the third and fourth chunk, where success is told."""
 
-    def chunk(at: Position, number: int) -> Any:
+    def chunk(at: CollectState, number: int) -> Any:
         position, rollout, episodes = _steady(at, np.array([9, 9]))
         told = np.where(episodes.ended, np.float32(number % 2), np.nan)
         return position, rollout, episodes._replace(success=told if number >= 2 else None)
@@ -117,11 +117,11 @@ def test_shares_are_near_equal_and_whole() -> None:
     assert shares(1, 1).tolist() == [1]
 
 
-def _start() -> Position:
-    return Position(None, np.zeros((2, 1)), np.zeros(2, bool), np.zeros(2), np.zeros(2, np.int32))
+def _start() -> CollectState:
+    return CollectState(None, np.zeros((2, 1)), np.zeros(2, bool), np.zeros(2), np.zeros(2, np.int32))
 
 
-def _steady(at: Position, length_N: np.ndarray, steps: int = 8) -> tuple[Position, Rollout, Episodes]:
+def _steady(at: CollectState, length_N: np.ndarray, steps: int = 8) -> tuple[CollectState, Rollout, Episodes]:
     """Environments whose episodes all have the same length, in next-step form."""
     if length_N[0] > 10**6:
         steps = 50_000
@@ -136,4 +136,4 @@ def _steady(at: Position, length_N: np.ndarray, steps: int = 8) -> tuple[Positio
     none = np.zeros_like(ends)
     ones = valids[..., None].astype(np.float32)
     rollout = Rollout(np.zeros((steps + 1, 2, 1)), ones, ones, ends, none, valids)
-    return Position(None, at.obs, ended, lengths, lengths), rollout, Episodes(ends, counts, counts)
+    return CollectState(None, at.obs, ended, lengths, lengths), rollout, Episodes(ends, counts, counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from batchwright.doctor.case import Case, Facts
+from batchwright.doctor.run_history import Facts, RunHistory
 
 HEALTHY_FACTS: dict[str, Any] = {
     "algo": "ppo",
@@ -64,7 +64,7 @@ def healthy(iteration: int) -> dict[str, Any]:
     }
 
 
-def case(facts: dict[str, Any] | None = None, events: tuple[dict[str, Any], ...] = (), **metrics: Any) -> Case:
+def case(facts: dict[str, Any] | None = None, events: tuple[dict[str, Any], ...] = (), **metrics: Any) -> RunHistory:
     """A healthy run with other facts and metrics: a value, or a function of the iteration; None removes one."""
     records = []
     for iteration in range(40):
@@ -73,4 +73,4 @@ def case(facts: dict[str, Any] | None = None, events: tuple[dict[str, Any], ...]
             told = value(iteration) if callable(value) else value
             record |= {name.replace("__", "/"): told}
         records.append({name: value for name, value in record.items() if value is not None})
-    return Case(records, Facts(HEALTHY_FACTS | (facts or {})), events)
+    return RunHistory(records, Facts(HEALTHY_FACTS | (facts or {})), events)

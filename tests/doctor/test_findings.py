@@ -20,8 +20,8 @@ from batchwright.doctor import (
     scales,
     values,
 )
-from batchwright.doctor.case import Case
 from batchwright.doctor.finding import DANGER, WARNING
+from batchwright.doctor.run_history import RunHistory
 from batchwright.doctor.triage import SYMPTOMS, Symptom, examine
 from run_batchwright import run_line
 
@@ -38,7 +38,7 @@ def lost_reward(iteration: int) -> dict[str, object]:
 
 
 # symptom -> (a case that has it, one that is near and has it not)
-CASES: dict[Symptom, tuple[Case, Case]] = {
+CASES: dict[Symptom, tuple[RunHistory, RunHistory]] = {
     broken.nan_from_environment: (case(events=(lost_reward(7),)), case(events=(lost_parameters(7),))),
     broken.divergence: (case(events=(lost_parameters(7),)), case(events=(lost_reward(7),))),
     broken.first_ratio_not_one: (case(first_ratio_error=0.3), case(first_ratio_error=1e-5)),
@@ -156,12 +156,12 @@ def test_every_symptom_has_its_pair_of_cases() -> None:
 
 
 @pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.__name__)
-def test_a_symptom_is_found_where_it_is(symptom: Callable[[Case], object]) -> None:
+def test_a_symptom_is_found_where_it_is(symptom: Callable[[RunHistory], object]) -> None:
     assert symptom(CASES[symptom][0]) is not None
 
 
 @pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.__name__)
-def test_a_symptom_is_not_found_where_it_is_not(symptom: Callable[[Case], object]) -> None:
+def test_a_symptom_is_not_found_where_it_is_not(symptom: Callable[[RunHistory], object]) -> None:
     assert symptom(CASES[symptom][1]) is None
 
 

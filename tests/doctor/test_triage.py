@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import HEALTHY_FACTS, case, healthy
 
-from batchwright.doctor.case import MOST_RECORDS, Case, Facts
 from batchwright.doctor.finding import DANGER, WARNING, Finding
 from batchwright.doctor.live import LiveDoctor
+from batchwright.doctor.run_history import MOST_RECORDS, Facts, RunHistory
 from batchwright.doctor.text import one_line
 from batchwright.doctor.triage import examine, rank, triage, unexplained
 
@@ -76,7 +76,7 @@ def test_values_that_are_no_numbers_are_passed_over() -> None:
 
 def test_a_long_record_is_thinned_evenly_with_both_ends() -> None:
     records = [{"iteration": k} for k in range(100_000)]
-    kept = Case(records, Facts()).records
+    kept = RunHistory(records, Facts()).records
     assert len(kept) == MOST_RECORDS
     assert (kept[0]["iteration"], kept[-1]["iteration"]) == (0, 99_999)
 

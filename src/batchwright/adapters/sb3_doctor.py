@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from batchwright.core.errors import UserError
-from batchwright.doctor.case import Facts
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.live import LiveDoctor
 from batchwright.doctor.logs.names import in_their_words, translated
+from batchwright.doctor.run_history import Facts
 from batchwright.doctor.text import one_line
 
 try:

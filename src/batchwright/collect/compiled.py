@@ -16,7 +16,7 @@ from batchwright.envs.engines.base import CompiledEngine
 from batchwright.nets.policy import ObsStats, Policy
 
 
-class Position(NamedTuple):
+class CollectState(NamedTuple):
     """Where collection stands between two rollouts."""
 
     engine: Any  # the engine's state
@@ -28,7 +28,9 @@ class Position(NamedTuple):
     components: Any = None  # [N, K] float32, returns of the reward's components; None where there is one
 
 
-def start_position(engine_state: Any, obs: Any, num_envs: int, mask: Any = None, num_components: int = 0) -> Position:
+def initial_collect_state(
+    engine_state: Any, obs: Any, num_envs: int, mask: Any = None, num_components: int = 0
+) -> CollectState:
     """The position after a reset of all environments: on the device, as the one after a rollout is."""
     ended, returns, lengths, totals = jax.device_put(
         (
@@ -38,23 +40,25 @@ def start_position(engine_state: Any, obs: Any, num_envs: int, mask: Any = None,
             np.zeros((num_envs, num_components), np.float32) if num_components else None,
         )
     )
-    return Position(engine_state, obs, ended, returns, lengths, mask, totals)
+    return CollectState(engine_state, obs, ended, returns, lengths, mask, totals)
 
 
-def start_compiled(engine: CompiledEngine, seed: int) -> Position:
+def start_compiled(engine: CompiledEngine, seed: int) -> CollectState:
     """A compiled engine started anew, and where collection begins."""
     state, obs = engine.start(seed)
-    return start_position(state, obs, engine.num_envs, engine.mask_of(state), len(engine.reward_names))
+    return initial_collect_state(state, obs, engine.num_envs, engine.mask_of(state), len(engine.reward_names))
 
 
-Collect = Callable[[jax.Array, ObsStats, Position, Any], tuple[Position, Rollout, Episodes]]
+Collect = Callable[[jax.Array, ObsStats, CollectState, Any], tuple[CollectState, Rollout, Episodes]]
 
 
 def make_collect(engine: CompiledEngine, policy: Policy) -> Collect:
     """A function of (parameters, observation statistics, position, noise [T, N, ...]); to be compiled by the caller."""
 
-    def collect(flat: jax.Array, stats: ObsStats, position: Position, noise: Any) -> tuple[Position, Rollout, Episodes]:
-        def step(at: Position, eps: Any) -> tuple[Position, Any]:
+    def collect(
+        flat: jax.Array, stats: ObsStats, position: CollectState, noise: Any
+    ) -> tuple[CollectState, Rollout, Episodes]:
+        def step(at: CollectState, eps: Any) -> tuple[CollectState, Any]:
             out = policy.outputs(flat, policy.see(at.obs, stats))
             action = policy.heads.sample(out.params, out.raw, eps, at.mask)
             state, took = engine.step(at.engine, policy.heads.to_env(action))
@@ -69,7 +73,7 @@ def make_collect(engine: CompiledEngine, policy: Policy) -> Collect:
                 totals = jnp.where(valid[:, None], at.components, 0.0) + paid
             row = (at.obs, action, paid, took.terminated, took.truncated, valid, at.mask)
             told = Episodes(ended, returns, lengths, totals, took.success)
-            return Position(state, took.obs, ended, returns, lengths, took.mask, totals), (row, told)
+            return CollectState(state, took.obs, ended, returns, lengths, took.mask, totals), (row, told)
 
         last, (rows, episodes) = jax.lax.scan(step, position, noise)
         obs, action, reward, terminated, truncated, valid, mask = rows

@@ -10,16 +10,16 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from batchwright.collect.compiled import Position
+from batchwright.collect.compiled import CollectState
 from batchwright.core.errors import UserError
-from batchwright.data.rollout import Episodes, Gathered, Rollout
+from batchwright.data.rollout import CollectResult, Episodes, Rollout
 
 LONGEST_EPISODE_STEPS = 100_000
 """An episode that has not ended by then is taken for one that never does."""
 COMPILED_CHUNK_STEPS, HOST_CHUNK_STEPS = 32, 16
 """Steps between two looks at who has finished: a look costs a compiled engine a dispatch, a host engine little."""
 
-Chunk = tuple[Position, Rollout, Episodes]
+Chunk = tuple[CollectState, Rollout, Episodes]
 
 
 def shares(episodes: int, num_envs: int) -> np.ndarray:
@@ -30,13 +30,13 @@ def shares(episodes: int, num_envs: int) -> np.ndarray:
 
 
 def play_shares(
-    play: Callable[[Position, int], Chunk],
-    position: Position,
+    play: Callable[[CollectState, int], Chunk],
+    position: CollectState,
     share_N: np.ndarray,
     room: Callable[[int], int],
     *,
     stands_still: bool = False,
-) -> Gathered:
+) -> CollectResult:
     """Exactly the shares, one column for each episode; `play` gives chunk after chunk, `room` a length for L.
 
     Environments that have finished play on until the last one has, unless the engine `stands_still`: those steps are
@@ -63,7 +63,7 @@ def play_shares(
     played = episodes.ended.size
     columns = _columns(rollout, where, room(int(where.length.max())))
     told = jax.tree.map(lambda x: x[where.last, where.env], episodes)
-    return Gathered(position, columns, told, rollout.action, asked, 0 if stands_still else played - asked)
+    return CollectResult(position, columns, told, rollout.action, asked, 0 if stands_still else played - asked)
 
 
 class _Where(NamedTuple):

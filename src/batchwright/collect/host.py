@@ -10,17 +10,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from batchwright.collect.compiled import Position
+from batchwright.collect.compiled import CollectState
 from batchwright.data.rollout import Episodes, Rollout
 from batchwright.envs.engines.base import HostEngine
 from batchwright.nets.policy import ObsStats, Policy
 
-HostCollect = Callable[[jax.Array, ObsStats, Position, Any], tuple[Position, Rollout, Episodes]]
+HostCollect = Callable[[jax.Array, ObsStats, CollectState, Any], tuple[CollectState, Rollout, Episodes]]
 
 
-def host_position(obs: Any, num_envs: int, mask: Any = None, num_components: int = 0) -> Position:
+def host_collect_state(obs: Any, num_envs: int, mask: Any = None, num_components: int = 0) -> CollectState:
     """The position after a reset of all environments; a host engine keeps its own state."""
-    return Position(
+    return CollectState(
         None,
         _copy(obs),
         np.zeros(num_envs, bool),
@@ -31,10 +31,10 @@ def host_position(obs: Any, num_envs: int, mask: Any = None, num_components: int
     )
 
 
-def start_host(engine: HostEngine, seed: int) -> Position:
+def start_host(engine: HostEngine, seed: int) -> CollectState:
     """A host engine started anew, and where collection begins."""
     obs = engine.start(seed)
-    return host_position(obs, engine.num_envs, engine.mask, len(engine.reward_names))
+    return host_collect_state(obs, engine.num_envs, engine.mask, len(engine.reward_names))
 
 
 def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) -> HostCollect:
@@ -47,7 +47,9 @@ def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) ->
         action = policy.heads.sample(out.params, out.raw, noise, mask)
         return action, policy.heads.to_env(action)
 
-    def collect(flat: jax.Array, stats: ObsStats, position: Position, noise: Any) -> tuple[Position, Rollout, Episodes]:
+    def collect(
+        flat: jax.Array, stats: ObsStats, position: CollectState, noise: Any
+    ) -> tuple[CollectState, Rollout, Episodes]:
         rows = _Rows(position, rollout_steps, num_envs, policy.heads.action_size, engine.autoreset == "same")
         obs, ended, returns, lengths = rows.keep(0, position.obs), position.ended, position.returns, position.lengths
         # Once for the rollout: host arrays would be handed over anew at every step.
@@ -70,7 +72,7 @@ def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) ->
             ended = took.terminated | took.truncated
             obs, mask = rows.keep(t + 1, took.obs), _copy(took.mask)
         # A copy: views would keep all observations of the rollout alive.
-        last = Position(None, _copy(obs), ended, returns.astype(np.float32), lengths.astype(np.int32), mask, totals)
+        last = CollectState(None, _copy(obs), ended, returns.astype(np.float32), lengths.astype(np.int32), mask, totals)
         return rows.finish(last)
 
     return collect
@@ -79,7 +81,7 @@ def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) ->
 class _Rows:
     """The arrays of one rollout, allocated once per rollout and filled step by step."""
 
-    def __init__(self, start: Position, steps: int, num_envs: int, action_size: int, keeps_final: bool) -> None:
+    def __init__(self, start: CollectState, steps: int, num_envs: int, action_size: int, keeps_final: bool) -> None:
         lead, obs = (steps, num_envs), start.obs
         self.obs = _each(lambda x: np.empty((steps + 1, *x.shape), x.dtype), obs)
         self.final = _each(lambda x: np.zeros((steps, *x.shape), x.dtype), obs) if keeps_final else None
@@ -114,7 +116,7 @@ class _Rows:
                 self.success = np.full(self.valid.shape, np.nan, np.float32)
             self.success[t] = success
 
-    def finish(self, position: Position) -> tuple[Position, Rollout, Episodes]:
+    def finish(self, position: CollectState) -> tuple[CollectState, Rollout, Episodes]:
         rollout = Rollout(
             self.obs, self.action, self.reward, self.terminated, self.truncated, self.valid, self.final, self.mask
         )

@@ -66,7 +66,7 @@ def prove(words: list[str]) -> int:
     if target is None:
         raise UserError("prove needs an environment or a run.", ["batchwright prove CartPole-v1 --total-steps 20000"])
 
-    from batchwright.prove.twice import is_run, prove_env, prove_run
+    from batchwright.prove.determinism import is_run, prove_env, prove_run
 
     if is_run(target):
         given = [name for name, value in stated.items() if value is not None]

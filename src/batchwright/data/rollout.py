@@ -40,7 +40,7 @@ class Episodes(NamedTuple):
     success: Any = None  # [T, N] float32: 1 a success, 0 none, NaN not told; None where nothing is ever told
 
 
-class Gathered(NamedTuple):
+class CollectResult(NamedTuple):
     """All that one iteration collected."""
 
     position: Any

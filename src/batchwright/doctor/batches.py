@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from batchwright.doctor.case import Case
 from batchwright.doctor.finding import GUIDE, NOTE, WARNING, Finding, figure, flag
-from batchwright.doctor.usual import advised_rollout_steps, outside, tuned, usual_minibatch, usual_rollout
+from batchwright.doctor.reference_ranges import advised_rollout_steps, outside, tuned, usual_minibatch, usual_rollout
+from batchwright.doctor.run_history import RunHistory
 from batchwright.planning.quantity import counted
 
 NOISE_PAPER = "McCandlish et al., 2018"
@@ -14,7 +14,7 @@ FEW_UPDATES = 8
 FEW_ITERATIONS = 12
 
 
-def minibatch_too_small(case: Case) -> Finding | None:
+def minibatch_too_small(case: RunHistory) -> Finding | None:
     """Minibatches below 32, or below ten rows for each action dimension."""
     size, actions = case.facts.number("minibatch_transitions"), case.facts.number("action_size") or 1.0
     rollout = case.facts.number("rollout_transitions")
@@ -37,7 +37,7 @@ def minibatch_too_small(case: Case) -> Finding | None:
     )
 
 
-def too_few_minibatches(case: Case) -> Finding | None:
+def too_few_minibatches(case: RunHistory) -> Finding | None:
     """A few updates on giant minibatches: what was collected is hardly used."""
     parts, updates = case.facts.number("minibatches"), case.facts.number("updates_per_iteration")
     size = case.facts.number("minibatch_transitions")
@@ -59,7 +59,7 @@ def too_few_minibatches(case: Case) -> Finding | None:
     )
 
 
-def too_many_minibatches(case: Case) -> Finding | None:
+def too_many_minibatches(case: RunHistory) -> Finding | None:
     """Far more minibatches than the guide's 32; a note, as tuned presets go beyond."""
     parts = case.facts.number("minibatches")
     if parts is None or parts <= 128 or "minibatch_transitions" in case.facts.from_preset:
@@ -76,7 +76,7 @@ def too_many_minibatches(case: Case) -> Finding | None:
     )
 
 
-def rollout_too_small(case: Case) -> Finding | None:
+def rollout_too_small(case: RunHistory) -> Finding | None:
     """Rollouts that are a fraction of what the algorithm starts with, or far below the gradient's noise scale."""
     rollout, envs = case.facts.number("rollout_transitions"), case.facts.number("num_envs")
     if rollout is None or envs is None or "rollout_steps" in case.facts.from_preset:
@@ -104,7 +104,7 @@ def rollout_too_small(case: Case) -> Finding | None:
     )
 
 
-def rollout_too_large(case: Case) -> Finding | None:
+def rollout_too_large(case: RunHistory) -> Finding | None:
     """So much per iteration that the run has few of them, or far more than the gradient's noise scale."""
     rollout, iterations = case.facts.number("rollout_transitions"), case.facts.number("iterations")
     steps, envs = case.facts.number("rollout_steps"), case.facts.number("num_envs")
@@ -130,7 +130,7 @@ def rollout_too_large(case: Case) -> Finding | None:
     )
 
 
-def too_few_episodes(case: Case) -> Finding | None:
+def too_few_episodes(case: RunHistory) -> Finding | None:
     """Rollouts in which hardly an episode ends: returns come from a few long trajectories."""
     ended = case.column("episodes")
     ended = ended[: max(1, len(ended) // 2)]

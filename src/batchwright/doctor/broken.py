@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from batchwright.doctor.case import Case
 from batchwright.doctor.finding import DANGER, GUIDE, Finding, figure, flag
-from batchwright.doctor.usual import outside, usual_learning_rate
+from batchwright.doctor.reference_ranges import outside, usual_learning_rate
+from batchwright.doctor.run_history import RunHistory
 
 FROM_ENVIRONMENT = re.compile(r"^(observation|reward)")
 LARGEST_FIRST_RATIO_ERROR = 1e-2
 LOSSES = ("loss", "policy_loss", "value_loss", "gradient_norm", "critic_loss")
 
 
-def nan_from_environment(case: Case) -> Finding | None:
+def nan_from_environment(case: RunHistory) -> Finding | None:
     """Observations or rewards that are not finite: nothing the learner does can mend them."""
     seen = [event for event in case.events if event.get("kind") == "non-finite"]
     bad = [event for event in seen if FROM_ENVIRONMENT.match(str(event.get("message", "")))]
@@ -38,7 +38,7 @@ def nan_from_environment(case: Case) -> Finding | None:
     )
 
 
-def divergence(case: Case) -> Finding | None:
+def divergence(case: RunHistory) -> Finding | None:
     """Parameters or losses that became NaN or infinite in the update, and where that began."""
     bad = [
         event
@@ -67,7 +67,7 @@ def divergence(case: Case) -> Finding | None:
     )
 
 
-def _lost_losses(case: Case, told: set[int]) -> int | None:
+def _lost_losses(case: RunHistory, told: set[int]) -> int | None:
     """The first iteration whose loss or gradient norm was not finite, those that events tell of left out.
 
     Events count the iterations that are done, records count from 0.
@@ -87,7 +87,7 @@ def _is_lost(record: Mapping[str, Any]) -> bool:
     return any(type(value) is float and not math.isfinite(value) for value in values)
 
 
-def first_ratio_not_one(case: Case) -> Finding | None:
+def first_ratio_not_one(case: RunHistory) -> Finding | None:
     """The ratio of the first minibatch must be 1: nothing has been updated yet."""
     errors = case.column("first_ratio_error")
     bad = np.flatnonzero(errors > LARGEST_FIRST_RATIO_ERROR)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from batchwright.doctor.case import Case
 from batchwright.doctor.finding import NOTE, WARNING, Finding, figure
+from batchwright.doctor.run_history import RunHistory
 
 SOURCE = "S4: components and their weights"
 DOMINATING, DEAD = 0.95, 0.01
 
 
-def shares(case: Case) -> dict[str, float]:
+def shares(case: RunHistory) -> dict[str, float]:
     """The share of each component in the advantage that is learned from."""
     found = {}
     for name in case.names("component/"):
@@ -23,7 +23,7 @@ def shares(case: Case) -> dict[str, float]:
     return {name: size / total for name, size in found.items()} if total > 0 else {}
 
 
-def dominating_component(case: Case) -> Finding | None:
+def dominating_component(case: RunHistory) -> Finding | None:
     """One component makes up nearly all of the advantage."""
     found = shares(case)
     if len(found) < 2:
@@ -43,7 +43,7 @@ def dominating_component(case: Case) -> Finding | None:
     )
 
 
-def dead_component(case: Case) -> Finding | None:
+def dead_component(case: RunHistory) -> Finding | None:
     """A component that gives no advantage at all."""
     found = shares(case)
     dead = [name for name, share in found.items() if share < DEAD]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from batchwright.doctor.case import Case, Column
 from batchwright.doctor.finding import GUIDE, NOTE, WARNING, Finding, figure, flag
 from batchwright.doctor.outcome import relative_gain
-from batchwright.doctor.usual import tuned
+from batchwright.doctor.reference_ranges import tuned
+from batchwright.doctor.run_history import Column, RunHistory
 from batchwright.planning.defaults import ENTROPY_START
 
 EARLY = 0.3
@@ -18,7 +18,7 @@ COLLAPSED_NATS = 3.0
 HIGH_BONUS = 0.1
 
 
-def entropy_collapse(case: Case) -> Finding | None:
+def entropy_collapse(case: RunHistory) -> Finding | None:
     """A policy that became certain early, while its return then stood still."""
     entropy = case.column("entropy")
     finite = entropy[np.isfinite(entropy)]
@@ -54,7 +54,7 @@ def entropy_collapse(case: Case) -> Finding | None:
     )
 
 
-def _more_entropy(case: Case, bonus: float) -> tuple[str, ...]:
+def _more_entropy(case: RunHistory, bonus: float) -> tuple[str, ...]:
     usual = ENTROPY_START[not _has_boxes(case)]
     raised = max(usual, 3 * bonus)
     return (
@@ -63,12 +63,12 @@ def _more_entropy(case: Case, bonus: float) -> tuple[str, ...]:
     )
 
 
-def _starts_narrow(case: Case) -> bool:
+def _starts_narrow(case: RunHistory) -> bool:
     start = case.facts.number("log_std_start")
     return start is not None and start <= -2.5
 
 
-def _narrow_from_the_start(case: Case, start: float) -> Finding:
+def _narrow_from_the_start(case: RunHistory, start: float) -> Finding:
     first = case.facts.number("log_std_start")
     return Finding(
         "entropy-collapse",
@@ -83,7 +83,7 @@ def _narrow_from_the_start(case: Case, start: float) -> Finding:
     )
 
 
-def entropy_bonus_too_high(case: Case) -> Finding | None:
+def entropy_bonus_too_high(case: RunHistory) -> Finding | None:
     """A bonus that outweighs the reward: the policy stays, or becomes, as random as it can be."""
     entropy = case.column("entropy")
     finite = entropy[np.isfinite(entropy)]
@@ -109,7 +109,7 @@ def entropy_bonus_too_high(case: Case) -> Finding | None:
     )
 
 
-def dead_head(case: Case) -> Finding | None:
+def dead_head(case: RunHistory) -> Finding | None:
     """A head of the action that does not move while others do."""
     heads = case.names("kl/")
     if len(heads) < 2:
@@ -135,6 +135,6 @@ def _quartile(values: Column) -> float:
     return float(np.quantile(values, 0.75)) if len(values) else 0.0
 
 
-def _has_boxes(case: Case) -> bool:
+def _has_boxes(case: RunHistory) -> bool:
     discrete = case.facts.get("discrete")
     return case.has("action_clip_fraction") if discrete is None else not discrete

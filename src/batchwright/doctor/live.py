@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from batchwright.doctor.case import MOST_RECORDS, Case, Facts
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.remedy import wanted
+from batchwright.doctor.run_history import MOST_RECORDS, Facts, RunHistory
 from batchwright.doctor.triage import examine, unexplained, worsened
 
 LOOKS_PER_RUN = 20
@@ -71,7 +71,7 @@ class LiveDoctor:
         fresh = [record for record in self._records if record["iteration"] >= since]
         if len(fresh) < LEAST_TO_ACT:
             return None
-        case = Case(fresh, facts, self._events)
+        case = RunHistory(fresh, facts, self._events)
         case.length = self._count
         return wanted(case)
 
@@ -99,7 +99,7 @@ class LiveDoctor:
         expected = self.spent_seconds / looked if self.spent_seconds else 0.0
         return self.spent_seconds + expected <= LARGEST_TIME_SHARE * (self._clock() - self._began)
 
-    def _case(self) -> Case:
-        case = Case(self._records, self._facts, self._events)
+    def _case(self) -> RunHistory:
+        case = RunHistory(self._records, self._facts, self._events)
         case.length = self._count
         return case

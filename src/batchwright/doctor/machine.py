@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from batchwright.doctor.case import Case
 from batchwright.doctor.finding import DANGER, GUIDE, NOTE, WARNING, Finding, flag
+from batchwright.doctor.run_history import RunHistory
 
 BOUND_SHARE = 0.8
 WARN_MEMORY, DANGER_MEMORY = 0.90, 0.95
 BUSY_ACCELERATOR = 0.70
 
 
-def environment_bound(case: Case) -> Finding | None:
+def environment_bound(case: RunHistory) -> Finding | None:
     """Most of the time goes into the environments."""
     share = _collect_share(case)
     if share is None or share < BOUND_SHARE:
@@ -28,7 +28,7 @@ def environment_bound(case: Case) -> Finding | None:
     )
 
 
-def update_bound(case: Case) -> Finding | None:
+def update_bound(case: RunHistory) -> Finding | None:
     """Most of the time goes into updates."""
     share = _collect_share(case)
     if share is None or 1 - share < BOUND_SHARE:
@@ -46,7 +46,7 @@ def update_bound(case: Case) -> Finding | None:
     )
 
 
-def accelerator_idle(case: Case) -> Finding | None:
+def accelerator_idle(case: RunHistory) -> Finding | None:
     """An accelerator that is used less than 70% of the time during updates."""
     use = case.typical("accelerator_use", 0.1)
     if use is None or use >= BUSY_ACCELERATOR:
@@ -64,7 +64,7 @@ def accelerator_idle(case: Case) -> Finding | None:
     )
 
 
-def memory_near_limit(case: Case) -> Finding | None:
+def memory_near_limit(case: RunHistory) -> Finding | None:
     """Memory at 90% of what the process may use; 95% is danger."""
     used, limit = case.highest("memory_bytes"), case.highest("memory_limit_bytes")
     if used is None or not limit or used < WARN_MEMORY * limit:
@@ -86,7 +86,7 @@ def memory_near_limit(case: Case) -> Finding | None:
     )
 
 
-def _collect_share(case: Case) -> float | None:
+def _collect_share(case: RunHistory) -> float | None:
     collect, update = case.typical("collect_seconds", 0.1), case.typical("update_seconds", 0.1)
     if collect is None or update is None or collect + update <= 0:
         return None

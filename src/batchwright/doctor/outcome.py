@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from batchwright.doctor.case import Case, Column
 from batchwright.doctor.finding import GUIDE, NOTE, WARNING, Finding, figure, flag
+from batchwright.doctor.run_history import Column, RunHistory
 
 LEAST_ITERATIONS = 10
 SMOOTHED_PARTS = 20
 
 
-def smoothed(case: Case) -> Column:
+def smoothed(case: RunHistory) -> Column:
     """Returns in at most 20 means of neighbours: the shape of the curve without its noise."""
     returns = case.returns()
     if len(returns) < 2:
@@ -19,12 +19,12 @@ def smoothed(case: Case) -> Column:
     return np.array([part.mean() for part in np.array_split(returns, min(SMOOTHED_PARTS, len(returns)))])
 
 
-def spread_within(case: Case) -> float:
+def spread_within(case: RunHistory) -> float:
     """The usual spread of returns among the episodes of one iteration; 0 where nobody knows."""
     return case.typical("episode_return_std") or 0.0
 
 
-def relative_gain(case: Case, since: float) -> float:
+def relative_gain(case: RunHistory, since: float) -> float:
     """What the return has gained after a share of the record, in units of the whole curve's range."""
     curve = smoothed(case)
     if len(curve) < 4:
@@ -34,7 +34,7 @@ def relative_gain(case: Case, since: float) -> float:
     return float((curve[-3:].mean() - curve[at : at + 2].mean()) / span)
 
 
-def wild_swings(case: Case) -> Finding | None:
+def wild_swings(case: RunHistory) -> Finding | None:
     """Returns that jump between neighbouring iterations by much of all that was ever gained."""
     returns = case.returns()
     if len(returns) < LEAST_ITERATIONS or case.share_done < 0.2:
@@ -59,7 +59,7 @@ def wild_swings(case: Case) -> Finding | None:
     )
 
 
-def stuck(case: Case) -> Finding | None:
+def stuck(case: RunHistory) -> Finding | None:
     """A return that has not left its beginning by more than its noise."""
     curve = smoothed(case)
     if len(curve) < 6 or case.share_done < 0.5 or len(case.returns()) < LEAST_ITERATIONS:
@@ -85,7 +85,7 @@ def stuck(case: Case) -> Finding | None:
     )
 
 
-def evaluation_apart(case: Case) -> Finding | None:
+def evaluation_apart(case: RunHistory) -> Finding | None:
     """The policy without exploration is far worse, or far better, than the one that trains."""
     evaluated = case.column("eval_mean")
     seen = np.flatnonzero(np.isfinite(evaluated))
@@ -110,7 +110,7 @@ def evaluation_apart(case: Case) -> Finding | None:
     )
 
 
-def overfitting_the_batch(case: Case) -> Finding | None:
+def overfitting_the_batch(case: RunHistory) -> Finding | None:
     """The training loss falls while evaluations stand still."""
     evaluated = case.column("eval_mean")
     evaluated = evaluated[np.isfinite(evaluated)]

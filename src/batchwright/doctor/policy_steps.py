@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 
-from batchwright.doctor.case import Case
 from batchwright.doctor.finding import DANGER, GUIDE, NOTE, PPO_PAPER, WARNING, Finding, figure, flag
-from batchwright.doctor.usual import (
+from batchwright.doctor.reference_ranges import (
     advised_rollout_steps,
     most_blamed_mover,
     outside,
     tuned,
     usual_learning_rate,
 )
+from batchwright.doctor.run_history import RunHistory
 
 HIGH_KL, LOW_KL = 0.05, 5e-5
 HIGH_CLIP_FRACTION, TINY_CLIP_FRACTION = 0.5, 1e-4
@@ -23,7 +23,7 @@ CUT_BY_CLIP = 1000.0
 """Gradients this many times the clip norm are cut to almost nothing, and Adam's epsilon takes the rest."""
 
 
-def moved_too_far(case: Case) -> float:
+def moved_too_far(case: RunHistory) -> float:
     """From 0 to 1: how clearly the policy leaves the one that collected."""
     kl, clipped = case.while_learning("kl"), case.while_learning("clip_fraction")
     if len(kl):
@@ -33,13 +33,13 @@ def moved_too_far(case: Case) -> float:
     return max(moved, 1.0 if _saturated_at_once(case) else 0.0)
 
 
-def hardly_moves(case: Case) -> bool:
+def hardly_moves(case: RunHistory) -> bool:
     """Whether the policy stays where it is although the learning rate has not been annealed."""
     kl = case.while_learning("kl")
     return len(kl) > 0 and float(np.quantile(kl, 0.75)) < LOW_KL
 
 
-def _saturated_at_once(case: Case) -> bool:
+def _saturated_at_once(case: RunHistory) -> bool:
     """Choices became certain within the first tenth: one huge step, after which KL and entropy are 0."""
     if case.facts.get("discrete") is False or case.has("action_clip_fraction"):
         return False
@@ -50,7 +50,7 @@ def _saturated_at_once(case: Case) -> bool:
     return bool(np.nanmin(early) < 0.02 and np.nanmax(kl[: len(early)]) > HIGH_KL)
 
 
-def learning_rate_too_high(case: Case) -> Finding | None:
+def learning_rate_too_high(case: RunHistory) -> Finding | None:
     """The policy moves too far in each iteration, and no other number explains it better."""
     moved, above = moved_too_far(case), outside(case, "learning_rate")
     blamed = most_blamed_mover(case)
@@ -77,7 +77,7 @@ def learning_rate_too_high(case: Case) -> Finding | None:
     )
 
 
-def too_many_epochs(case: Case) -> Finding | None:
+def too_many_epochs(case: RunHistory) -> Finding | None:
     """Many passes over few transitions take the policy too far from the one that collected them."""
     epochs, rollout = case.facts.number("epochs"), case.facts.number("rollout_transitions")
     if epochs is None or epochs < 8 or "epochs" in case.facts.from_preset:
@@ -103,7 +103,7 @@ def too_many_epochs(case: Case) -> Finding | None:
     )
 
 
-def clip_range_too_large(case: Case) -> Finding | None:
+def clip_range_too_large(case: RunHistory) -> Finding | None:
     """A range that clips nothing: PPO without its guard."""
     above, clip = outside(case, "clip_range"), case.facts.number("clip_range")
     if above <= 0 or case.facts.get("algo") != "ppo":
@@ -123,7 +123,7 @@ def clip_range_too_large(case: Case) -> Finding | None:
     )
 
 
-def clip_range_too_small(case: Case) -> Finding | None:
+def clip_range_too_small(case: RunHistory) -> Finding | None:
     """Almost every row is clipped although the policy has hardly moved."""
     below, clip = outside(case, "clip_range"), case.facts.number("clip_range")
     if below >= 0 or clip is None or case.facts.get("algo") != "ppo":
@@ -141,7 +141,7 @@ def clip_range_too_small(case: Case) -> Finding | None:
     )
 
 
-def gradient_clip_too_tight(case: Case) -> Finding | None:
+def gradient_clip_too_tight(case: RunHistory) -> Finding | None:
     """Gradients are cut to almost nothing in every update."""
     norm, allowed = case.typical("gradient_norm"), case.facts.number("max_grad_norm")
     if norm is None or allowed is None or outside(case, "max_grad_norm") >= 0 or norm < CUT_BY_CLIP * allowed:
@@ -160,7 +160,7 @@ def gradient_clip_too_tight(case: Case) -> Finding | None:
     )
 
 
-def learning_rate_too_low(case: Case) -> Finding | None:
+def learning_rate_too_low(case: RunHistory) -> Finding | None:
     """The policy hardly moves, nothing else holds it, and the return does not rise."""
     rate = case.facts.number("learning_rate") or case.highest("learning_rate")
     below = -outside(case, "learning_rate")
@@ -184,7 +184,7 @@ def learning_rate_too_low(case: Case) -> Finding | None:
     )
 
 
-def kl_too_high(case: Case) -> Finding | None:
+def kl_too_high(case: RunHistory) -> Finding | None:
     """The symptom alone: how far the policy moves, whatever drives it."""
     kl = _upper(case, "kl")
     if kl is None or kl < HIGH_KL:
@@ -205,7 +205,7 @@ def kl_too_high(case: Case) -> Finding | None:
     )
 
 
-def kl_near_zero(case: Case) -> Finding | None:
+def kl_near_zero(case: RunHistory) -> Finding | None:
     """The symptom alone: a policy that does not move."""
     if not hardly_moves(case) or case.facts.number("updates_per_iteration") == 1:
         return None
@@ -223,7 +223,7 @@ def kl_near_zero(case: Case) -> Finding | None:
     )
 
 
-def clip_fraction_out_of_band(case: Case) -> Finding | None:
+def clip_fraction_out_of_band(case: RunHistory) -> Finding | None:
     """The symptom alone: most rows clipped."""
     clipped = _upper(case, "clip_fraction")
     if clipped is None or clipped < HIGH_CLIP_FRACTION or case.facts.get("algo") != "ppo":
@@ -240,7 +240,7 @@ def clip_fraction_out_of_band(case: Case) -> Finding | None:
     )
 
 
-def _larger_rollout(case: Case) -> str:
+def _larger_rollout(case: RunHistory) -> str:
     """Flags for a rollout of the usual size, cut and reused as usual."""
     size = tuned(case, "minibatch_transitions") or 64
     return " ".join(
@@ -257,7 +257,7 @@ def _factor_to_aim(kl: float | None) -> float:
     return 10.0 if not kl or kl < 0 else min(10.0, max(2.0, math.sqrt(AIMED_KL / kl)))
 
 
-def _upper(case: Case, name: str) -> float | None:
+def _upper(case: RunHistory, name: str) -> float | None:
     """The upper quartile while there was a learning rate: what a usual bad iteration looks like."""
     values = case.while_learning(name)
     return float(np.quantile(values, 0.75)) if len(values) else None

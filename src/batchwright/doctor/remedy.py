@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from batchwright.doctor import batches, exploration, outcome
-from batchwright.doctor.case import Case
 from batchwright.doctor.finding import Finding
+from batchwright.doctor.run_history import RunHistory
 from batchwright.doctor.triage import Symptom
 
 DOUBLE_ROLLOUT, HALVE_ROLLOUT, SLOW_ENTROPY = "double the rollout", "halve the rollout", "slow the entropy anneal"
@@ -20,7 +20,7 @@ REMEDIES: Mapping[Symptom, str] = {
 }
 
 
-def wanted(case: Case) -> tuple[str, Finding] | None:
+def wanted(case: RunHistory) -> tuple[str, Finding] | None:
     """The remedy and the finding that asks for it; None where nothing that is safe would help."""
     for symptom, remedy in REMEDIES.items():
         finding = symptom(case)

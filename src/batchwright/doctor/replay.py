@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from batchwright.doctor.case import Case
 from batchwright.doctor.finding import DANGER, NOTE, WARNING, Finding, figure, flag
+from batchwright.doctor.run_history import RunHistory
 
 REPLAY_RATIO_PAPER = "Fedus et al., 2020; D'Oro et al., 2023"
 LOW_RATIO, HIGH_RATIO = 0.02, 8.0
 OVERESTIMATION_PAPER = "van Hasselt et al., 2016; Fujimoto et al., 2018"
 
 
-def replay_ratio(case: Case) -> Finding | None:
+def replay_ratio(case: RunHistory) -> Finding | None:
     """Updates per environment step far from 1: hardly used data, or a critic fitted to old data."""
     ratio = case.typical("updates_per_step", 0.3)
     if ratio is None:
@@ -34,7 +34,7 @@ def replay_ratio(case: Case) -> Finding | None:
     )
 
 
-def q_overestimation(case: Case) -> Finding | None:
+def q_overestimation(case: RunHistory) -> Finding | None:
     """Values that no return of this task can reach, or that run away."""
     q, gamma = case.column("q_mean"), case.facts.number("gamma") or 0.99
     if not np.isfinite(q).any():
@@ -63,7 +63,7 @@ def q_overestimation(case: Case) -> Finding | None:
     )
 
 
-def rrd_constant_returns(case: Case) -> Finding | None:
+def rrd_constant_returns(case: RunHistory) -> Finding | None:
     """Episodes that all have the same return: a reward model learns a constant."""
     if not case.facts.get("redistribute"):
         return None
@@ -88,7 +88,7 @@ def rrd_constant_returns(case: Case) -> Finding | None:
     )
 
 
-def reward_model_variance(case: Case) -> Finding | None:
+def reward_model_variance(case: RunHistory) -> Finding | None:
     """A reward model whose predictions do not vary although returns do."""
     variance = case.typical("reward_model_variance", 0.5)
     returns = case.returns()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from batchwright.doctor.case import Case
 from batchwright.doctor.finding import GUIDE, NOTE, WARNING, Finding, figure, flag
-from batchwright.doctor.usual import tuned
+from batchwright.doctor.reference_ranges import tuned
+from batchwright.doctor.run_history import RunHistory
 
 LARGE_OBSERVATION = 50.0
 WIDE_RATIO = 3e3
 MOSTLY_CLIPPED = 0.6
 
 
-def observation_scale(case: Case) -> Finding | None:
+def observation_scale(case: RunHistory) -> Finding | None:
     """Inputs that are large, or of which some are thousands of times wider than others."""
     largest, narrow, wide = (case.typical(name) for name in ("obs_abs_max", "obs_std_min", "obs_std_max"))
     if largest is None or narrow is None or wide is None:
@@ -34,7 +34,7 @@ def observation_scale(case: Case) -> Finding | None:
     )
 
 
-def actions_clipped(case: Case) -> Finding | None:
+def actions_clipped(case: RunHistory) -> Finding | None:
     """Boxed actions that mostly lie outside their bounds: what is learned is not what is done."""
     clipped = case.typical("action_clip_fraction", 0.0, 0.5)
     if clipped is None or clipped < MOSTLY_CLIPPED:

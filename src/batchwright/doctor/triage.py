@@ -17,10 +17,10 @@ from batchwright.doctor import (
     scales,
     values,
 )
-from batchwright.doctor.case import Case, Facts
 from batchwright.doctor.finding import Finding
+from batchwright.doctor.run_history import Facts, RunHistory
 
-Symptom = Callable[[Case], Finding | None]
+Symptom = Callable[[RunHistory], Finding | None]
 
 SYMPTOMS: tuple[Symptom, ...] = (
     broken.nan_from_environment,
@@ -113,10 +113,10 @@ def triage(
     records: Sequence[Mapping[str, Any]], facts: Facts, events: Sequence[Mapping[str, Any]] = ()
 ) -> list[Finding]:
     """Findings of a run, the first to mend first; empty where nothing is to be said."""
-    return examine(Case(records, facts, events))
+    return examine(RunHistory(records, facts, events))
 
 
-def examine(case: Case) -> list[Finding]:
+def examine(case: RunHistory) -> list[Finding]:
     """The same for a case; a record without a line has no findings."""
     if not case.records and not case.events:
         return []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from batchwright.doctor.case import Case
 from batchwright.doctor.finding import DANGER, GUIDE, NOTE, WARNING, Finding, figure, flag
 from batchwright.doctor.outcome import stuck
-from batchwright.doctor.usual import outside, tuned
+from batchwright.doctor.reference_ranges import outside, tuned
+from batchwright.doctor.run_history import RunHistory
 
 MYOPIC_SHARE = 1 / 30
 """Horizon over episode length below which the far end of an episode cannot be seen; S2 asks for a quarter."""
@@ -17,7 +17,7 @@ LARGE_TARGETS, SMALL_TARGETS = 2e3, 2e-2
 LOW_EXPLAINED = 0.05
 
 
-def gamma_too_myopic(case: Case) -> Finding | None:
+def gamma_too_myopic(case: RunHistory) -> Finding | None:
     """A horizon of 1 / (1 - gamma) steps that is a small part of an episode."""
     gamma, steps = case.facts.number("gamma"), case.episode_steps
     if gamma is None or steps is None or steps < SHORT_EPISODE or gamma >= 1:
@@ -40,7 +40,7 @@ def gamma_too_myopic(case: Case) -> Finding | None:
     )
 
 
-def gamma_too_long(case: Case) -> Finding | None:
+def gamma_too_long(case: RunHistory) -> Finding | None:
     """A horizon far beyond the end of an episode: values sum up what never comes."""
     gamma, steps = case.facts.number("gamma"), case.episode_steps
     if gamma is None or steps is None:
@@ -65,7 +65,7 @@ def gamma_too_long(case: Case) -> Finding | None:
     )
 
 
-def reward_scale(case: Case) -> Finding | None:
+def reward_scale(case: RunHistory) -> Finding | None:
     """Value targets far from 1 on the scale that values are learned on."""
     spread, size = case.typical("target_std"), case.typical("reward_abs_mean")
     if spread is None or case.facts.get("popart") or not size:
@@ -91,7 +91,7 @@ def reward_scale(case: Case) -> Finding | None:
     )
 
 
-def _scaling_flags(case: Case) -> tuple[str, ...]:
+def _scaling_flags(case: RunHistory) -> tuple[str, ...]:
     """What brings value targets near 1. Components have a scale each: one scale for their sum is refused with them."""
     norm = case.facts.get("component_norm")
     if norm is None:
@@ -99,7 +99,7 @@ def _scaling_flags(case: Case) -> tuple[str, ...]:
     return (flag("component_norm", "scale"),) if norm == "none" else ()
 
 
-def _worth(case: Case) -> float:
+def _worth(case: RunHistory) -> float:
     """The most that a return has been worth within the horizon; infinite where no episode has ended."""
     returns, length = case.returns(), case.typical("episode_length")
     if not len(returns) or not length:
@@ -108,7 +108,7 @@ def _worth(case: Case) -> float:
     return float(np.abs(returns).max()) * min(1.0, horizon / length)
 
 
-def values_not_learned(case: Case) -> Finding | None:
+def values_not_learned(case: RunHistory) -> Finding | None:
     """Values that explain nothing, with a weight that does not let them learn."""
     below = outside(case, "value_weight") < 0 or case.facts.number("value_rate_factor") == 0
     explained = case.typical("explained_variance", 0.2)
@@ -127,7 +127,7 @@ def values_not_learned(case: Case) -> Finding | None:
     )
 
 
-def explained_variance_negative(case: Case) -> Finding | None:
+def explained_variance_negative(case: RunHistory) -> Finding | None:
     """The symptom alone: values that are worse than a constant, late in the run.
 
     Where a task is solved all targets are alike, and nothing is left to explain: an alarm only where it is not.

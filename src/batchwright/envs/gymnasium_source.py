@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from batchwright.core.errors import UserError
-from batchwright.envs.mujoco_voice import speak_once
+from batchwright.envs.mujoco_warnings import deduplicate
 from batchwright.envs.spaces import Spec, from_gymnasium
 
 # Package that a family of Gymnasium's registry needs, by the module of its entry point.
@@ -72,7 +72,7 @@ class EnvSource:
         # registration sit outside the time limit, so with those the limit stays where it was.
         spec.order_enforce = False
         if "mujoco" in str(spec.entry_point):
-            speak_once()
+            deduplicate()
         counts_itself = bool(spec.additional_wrappers)
         env = gymnasium.make(
             spec,

@@ -16,7 +16,7 @@ def register() -> None:
         if name not in gymnasium.registry:
             gymnasium.register(
                 name,
-                "batchwright.envs.own_form:OwnEnv",
+                "batchwright.envs.gymnasium_env:OwnEnv",
                 max_episode_steps=OWN_TASKS[name].max_episode_steps,
                 reward_threshold=OWN_TASKS[name].reward_threshold,
                 kwargs={"task": name},

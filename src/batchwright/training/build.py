@@ -15,7 +15,7 @@ import numpy as np
 from batchwright.config.schema import REPLAY
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
-from batchwright.data.rollout import Gathered, Rollout
+from batchwright.data.rollout import CollectResult, Rollout
 from batchwright.envs.components import NO_COMPONENTS
 from batchwright.envs.engines import make_engine
 from batchwright.nets.normalise import Running
@@ -77,12 +77,12 @@ class Session(EngineSession):
         """Trajectories side by side in a rollout."""
         return int(self.plan["num_envs"])
 
-    def gather(self, state: TrainState, stats: ObsStats) -> Gathered:
+    def gather(self, state: TrainState, stats: ObsStats) -> CollectResult:
         """The rollout of the next iteration."""
         noise = self.noise(int(state.counters.iteration))
         position, rollout, episodes = self.collect(state.learner.flat, stats, state.position, noise)
         jax.block_until_ready(rollout)  # type: ignore[no-untyped-call]
-        return Gathered(position, rollout, episodes, rollout.action, int(np.size(episodes.ended)))
+        return CollectResult(position, rollout, episodes, rollout.action, int(np.size(episodes.ended)))
 
     def noise(self, *counters: int) -> tuple[np.ndarray, ...]:
         """The randomness of all actions of one call of `collect`."""

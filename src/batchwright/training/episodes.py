@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.collect.compiled import Position, make_compiled_replay, start_position
+from batchwright.collect.compiled import CollectState, initial_collect_state, make_compiled_replay
 from batchwright.collect.episodes import COMPILED_CHUNK_STEPS, HOST_CHUNK_STEPS, Chunk, play_shares, shares
-from batchwright.collect.host import host_position
-from batchwright.data.rollout import Gathered, Rollout
+from batchwright.collect.host import host_collect_state
+from batchwright.data.rollout import CollectResult, Rollout
 from batchwright.envs.engines import CompiledEngine, HostEngine
 from batchwright.nets.policy import ObsStats
 from batchwright.planning.episodes import episode_cut
@@ -48,12 +48,12 @@ class EpisodeSession(Session):
     def actions_given(self, told: Any) -> np.ndarray:
         return np.asarray(told.gathered.actions)
 
-    def gather(self, state: TrainState, stats: ObsStats) -> Gathered:
+    def gather(self, state: TrainState, stats: ObsStats) -> CollectResult:
         iteration = int(state.counters.iteration)
         share_N = shares(self.columns, self.engine.num_envs)
         position, stands_still = self._begin(iteration, state, share_N)
 
-        def play(position: Position, chunk: int) -> Chunk:
+        def play(position: CollectState, chunk: int) -> Chunk:
             return self.collect(state.learner.flat, stats, position, self.noise(iteration, chunk))
 
         return play_shares(play, position, share_N, self._room, stands_still=stands_still)
@@ -62,7 +62,7 @@ class EpisodeSession(Session):
         stream = self.streams.number("minibatch-order", iteration)
         return episode_orders(stream, np.asarray(rollout.valid), self.plan["epochs"], episode_cut(self.plan))
 
-    def replay(self, iteration: int, actions: list[np.ndarray], saved: Position) -> Position:
+    def replay(self, iteration: int, actions: list[np.ndarray], saved: CollectState) -> CollectState:
         engine = self.engine
         assert isinstance(engine, CompiledEngine)
         run = jax.jit(make_compiled_replay(engine, self.policy))
@@ -74,12 +74,12 @@ class EpisodeSession(Session):
                 state = run(state, jnp.asarray(chunk))
         return saved._replace(engine=state)
 
-    def _begin(self, iteration: int, state: TrainState, share_N: np.ndarray) -> tuple[Position, bool]:
+    def _begin(self, iteration: int, state: TrainState, share_N: np.ndarray) -> tuple[CollectState, bool]:
         """(all environments at the start of an episode, whether they stand still after their shares)."""
         engine = self.engine
         if isinstance(engine, HostEngine):
             obs, stands_still = engine.start_share(self.streams.number("environments", iteration), share_N.tolist())
-            return host_position(obs, engine.num_envs, engine.mask, len(engine.reward_names)), stands_still
+            return host_collect_state(obs, engine.num_envs, engine.mask, len(engine.reward_names)), stands_still
         assert isinstance(engine, CompiledEngine)
         if engine.starts_at_once:
             return self.start_engine(iteration), False
@@ -87,7 +87,7 @@ class EpisodeSession(Session):
             return state.position, False
         anew, obs = engine.reset_all(state.position.engine)
         mask, components = engine.mask_of(anew), len(engine.reward_names)
-        return start_position(anew, obs, engine.num_envs, mask, components), False
+        return initial_collect_state(anew, obs, engine.num_envs, mask, components), False
 
     def _room(self, longest_steps: int) -> int:
         return room(longest_steps, self.columns, self.engine.max_episode_steps)

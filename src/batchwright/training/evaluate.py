@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from batchwright.collect.compiled import Position, make_collect, start_compiled
+from batchwright.collect.compiled import CollectState, make_collect, start_compiled
 from batchwright.collect.host import make_host_collect, start_host
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
@@ -71,7 +71,7 @@ class Evaluator:
                 return dict(zip(("returns", "lengths", "success"), map(np.array, columns), strict=True))
         raise UserError(f"{self._env} has episodes of more than {LONGEST_EPISODE_STEPS} steps: it cannot be evaluated.")
 
-    def _start(self, seed: int) -> Position:
+    def _start(self, seed: int) -> CollectState:
         if isinstance(self._engine, HostEngine):
             return start_host(self._engine, seed)
         assert isinstance(self._engine, CompiledEngine)

@@ -23,9 +23,9 @@ from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import RunDir, run_name
 from batchwright.data.rollout import Rollout
-from batchwright.doctor.case import facts_of
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.live import LiveDoctor
+from batchwright.doctor.run_history import facts_of
 from batchwright.doctor.text import one_line
 from batchwright.nets.policy import NetworkMaker
 from batchwright.planning.quantity import Plan, counted, plan_from_dict

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from batchwright.data.rollout import Episodes, Gathered, Rollout
+from batchwright.data.rollout import CollectResult, Episodes, Rollout
 from batchwright.doctor.finding import Finding
 from batchwright.envs.engines import Engine
 from batchwright.planning.quantity import Plan
@@ -108,7 +108,7 @@ def done_share(plan: Plan, state: Any) -> float:
     return float(int(state.counters.iteration) / plan["iterations"])
 
 
-def count_iteration(state: Any, gathered: Gathered) -> Any:
+def count_iteration(state: Any, gathered: CollectResult) -> Any:
     """The state with the steps and episodes of one more iteration."""
     counters, episodes = state.counters, gathered.episodes
     ended = np.asarray(episodes.ended)

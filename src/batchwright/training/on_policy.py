@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from batchwright.data.rollout import Gathered, Rollout
+from batchwright.data.rollout import CollectResult, Rollout
 from batchwright.envs.masks import refuse_empty
 from batchwright.training.build import Session
 from batchwright.training.checkpoint import digest
@@ -22,7 +22,7 @@ from batchwright.training.update import Hyper
 class Told(NamedTuple):
     """One iteration's rollout, what the update said, and the time each took."""
 
-    gathered: Gathered
+    gathered: CollectResult
     metrics: dict[str, Any]
     collect_seconds: float
     update_seconds: float

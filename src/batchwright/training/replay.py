@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from batchwright.collect.transitions import stored_rewards
-from batchwright.data.rollout import Gathered, Rollout
+from batchwright.data.rollout import CollectResult, Rollout
 from batchwright.training.checkpoint import digest
 from batchwright.training.guard import find_bad
 from batchwright.training.loop import Regime, count_iteration, done_share, episode_figures, special_figures
@@ -20,7 +20,7 @@ from batchwright.training.state import Moments
 class Told(NamedTuple):
     """One iteration's rollout, what its updates said, and the time each part took."""
 
-    gathered: Gathered
+    gathered: CollectResult
     metrics: dict[str, Any]
     updates: int
     collect_seconds: float
@@ -57,7 +57,7 @@ def iterate(session: ReplaySession, state: ReplayState) -> tuple[ReplayState, To
     else:
         session.buffer.cut()
     done = time.perf_counter()
-    gathered = Gathered(position, rollout, episodes, rollout.action, session.plan["steps_per_iteration"])
+    gathered = CollectResult(position, rollout, episodes, rollout.action, session.plan["steps_per_iteration"])
     state = count_iteration(state._replace(position=position, learner=learner), gathered)
     times = (collected - start, drawn_at - collected, done - drawn_at)
     return state, Told(gathered, metrics, updates, *times, session.remarks(env_steps, updates))

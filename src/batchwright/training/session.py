@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.collect.compiled import Collect, Position, make_collect, make_compiled_replay, start_compiled
+from batchwright.collect.compiled import Collect, CollectState, make_collect, make_compiled_replay, start_compiled
 from batchwright.collect.host import make_host_collect, make_replay, start_host
 from batchwright.core.streams import Streams
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine
@@ -55,7 +55,7 @@ class EngineSession(ABC):
         assert isinstance(self.engine, CompiledEngine)
         return jax.jit(make_collect(self.engine, self.policy))
 
-    def start_engine(self, iteration: int) -> Position:
+    def start_engine(self, iteration: int) -> CollectState:
         """Environments fresh from seeds that depend on the iteration alone."""
         engine = self.engine
         seed = self.streams.number("environments", iteration)
@@ -67,7 +67,7 @@ class EngineSession(ABC):
             self.collect = self._make_collect()
         return position
 
-    def replay(self, iteration: int, actions: list[np.ndarray], saved: Position) -> Position:
+    def replay(self, iteration: int, actions: list[np.ndarray], saved: CollectState) -> CollectState:
         """Environments started as at `iteration` and stepped through recorded actions: back to where they were."""
         started = self.start_engine(iteration)
         if isinstance(self.engine, HostEngine):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from batchwright.doctor.case import MOST_RECORDS, Facts, facts_of
+from batchwright.doctor.run_history import MOST_RECORDS, Facts, facts_of
 from batchwright.doctor.triage import triage
 from batchwright.planning.quantity import plan_from_dict
 from batchwright.web.columns import Columns

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from batchwright.core.errors import UserError
-from batchwright.doctor.case import Facts
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.logs.names import TRAINERS, in_their_words, recognise, translated
 from batchwright.doctor.logs.tensorboard_file import Scalar, read_scalars
+from batchwright.doctor.run_history import Facts
 
 EVENT_FILES = "events.out.tfevents.*"
 STEP_COLUMNS = ("time/total_timesteps", "global_step", "Step", "_step", "step", "info/frames")

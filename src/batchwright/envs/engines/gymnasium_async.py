@@ -24,8 +24,8 @@ from batchwright.envs.engines.base import HostEngine, OnEvent, Step
 from batchwright.envs.engines.env_loop import MAX_RESTARTS, EnvLoop, LoopArrays
 from batchwright.envs.engines.gymnasium_sync import as_step, probe
 from batchwright.envs.engines.host_arrays import action_rows
-from batchwright.envs.engines.patient_pipe import PatientPipe
 from batchwright.envs.engines.shared_block import SharedBlock
+from batchwright.envs.engines.spin_wait_pipe import SpinWaitPipe
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.envs.spaces import Spec, leaves, unflatten, value_at
 
@@ -66,7 +66,7 @@ class Worker:
 
     share: Share
     process: Any
-    pipe: PatientPipe
+    pipe: SpinWaitPipe
     deaths: int = 0
     restarts: int = 0
 
@@ -182,13 +182,13 @@ class GymnasiumAsync(HostEngine):
             self._own.close()
         self._end()
 
-    def _spawn(self, share: Share) -> tuple[Any, PatientPipe]:
+    def _spawn(self, share: Share) -> tuple[Any, SpinWaitPipe]:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=worker_main, args=(theirs, share), daemon=True)
         process.start()
         # With only the worker holding its end, its death is the end of the stream.
         theirs.close()
-        return process, PatientPipe(ours, self.look_seconds)
+        return process, SpinWaitPipe(ours, self.look_seconds)
 
     def _gather(self, workers: Sequence[Worker]) -> list[Worker]:
         """Waits for the answer of each of these to `start` or `step`; gives those that died instead.
@@ -263,7 +263,7 @@ def worker_main(connection: Connection, share: Share) -> None:
     # Ctrl-C and many a scheduler's SIGTERM reach the whole group; the parent decides what to save and when to close.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    pipe = PatientPipe(connection, share.look_seconds)
+    pipe = SpinWaitPipe(connection, share.look_seconds)
     loop: EnvLoop | None = None
     try:
         views, action_arrays = share.block.arrays()

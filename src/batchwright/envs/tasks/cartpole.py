@@ -21,7 +21,7 @@ FAIL_RADIANS = math.radians(12)
 
 
 class CartPoleState(NamedTuple):
-    """Position and velocity of the cart, angle and angular velocity of the pole; scalars."""
+    """CollectState and velocity of the cart, angle and angular velocity of the pole; scalars."""
 
     position: jax.Array
     velocity: jax.Array

@@ -18,7 +18,7 @@ SLOPE = 0.0025
 
 
 class CarState(NamedTuple):
-    """Position and velocity; scalars."""
+    """CollectState and velocity; scalars."""
 
     position: jax.Array
     velocity: jax.Array

@@ -27,7 +27,7 @@ PICTURE_PIXELS = 300
 
 
 class MovingState(NamedTuple):
-    """Position [2], velocity [2], heading in radians, target [2], steps taken, and whether it stopped inside."""
+    """CollectState [2], velocity [2], heading in radians, target [2], steps taken, and whether it stopped inside."""
 
     position: jax.Array
     velocity: jax.Array

@@ -80,7 +80,7 @@ def test_pictures_change_with_the_state_and_are_not_blank(name: str) -> None:
 
 def test_only_pictures_as_arrays_are_drawn() -> None:
     with pytest.raises(UserError, match="human"):
-        from batchwright.envs.own_form import OwnEnv
+        from batchwright.envs.gymnasium_env import OwnEnv
 
         OwnEnv("Moving-v0", render_mode="human")
 

@@ -10,8 +10,8 @@ import pytest
 
 import batchwright
 from batchwright.core.errors import UserError
+from batchwright.prove.determinism import prove_env, prove_run
 from batchwright.prove.side_by_side import side_by_side, to_text
-from batchwright.prove.twice import prove_env, prove_run
 
 WALKS = str(Path(__file__).parents[1] / "training" / "faulty_envs.py")
 SMALL: dict[str, Any] = {

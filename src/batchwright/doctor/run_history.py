@@ -55,7 +55,7 @@ def facts_of(plan: Plan) -> Facts:
     return Facts({**told, **values}, preset)
 
 
-class Case:
+class RunHistory:
     """One run to be judged. Columns have one entry per kept record; NaN where a record lacks the metric."""
 
     def __init__(

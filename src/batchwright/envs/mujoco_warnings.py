@@ -6,7 +6,7 @@ import contextlib
 import sys
 
 
-def speak_once() -> None:
+def deduplicate() -> None:
     """From here on each warning of MuJoCo is printed once; it would print every one for every copy it loads."""
     with contextlib.suppress(ImportError, AttributeError):
         import mujoco

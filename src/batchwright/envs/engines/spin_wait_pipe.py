@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 
-class PatientPipe:
+class SpinWaitPipe:
     """A connection whose `recv` looks for at most `look_seconds` before it sleeps.
 
     Waking a process that sleeps takes as long as a step of some environments. A message is a system call on both
