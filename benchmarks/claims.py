@@ -1,4 +1,4 @@
-"""Measures what S4 claims of batch training against single-episode updates, on CartPole-v1 over several seeds.
+"""Measures the claims for batches of whole episodes against single-episode updates, on CartPole-v1 over several seeds.
 
 python benchmarks/claims.py [--seeds 5] [--pieces 1] [--json benchmarks/results/claims.json]
 
@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -25,19 +26,17 @@ set_up_jax()
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
-import optax  # noqa: E402
 
 import batchwright  # noqa: E402
 from batchwright.core.streams import Streams  # noqa: E402
 from batchwright.data.rollout import Rollout  # noqa: E402
 from batchwright.envs.engines.jax_engine import JaxEngine  # noqa: E402
 from batchwright.envs.tasks import OWN_TASKS  # noqa: E402
-from batchwright.envs.tasks.base import JaxTask  # noqa: E402
-from batchwright.training.build import Session, build_session  # noqa: E402
-from batchwright.training.on_policy import hyper_of, iterate  # noqa: E402
-from batchwright.training.settings import update_shape  # noqa: E402
-from batchwright.training.state import TrainState  # noqa: E402
-from batchwright.training.update import make_minibatch_step, prepare_rows  # noqa: E402
+from batchwright.envs.tasks.jax_task import JaxTask  # noqa: E402
+from batchwright.on_policy.on_policy_factory import make_on_policy_learner  # noqa: E402
+from batchwright.on_policy.on_policy_learner import OnPolicyLearner  # noqa: E402
+from batchwright.on_policy.on_policy_state import OnPolicyState  # noqa: E402
+from batchwright.on_policy.on_policy_update import make_minibatch_step, prepare_rollout  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -83,26 +82,28 @@ class WithOutliers(JaxTask):
         return self._task.observe(state.task)
 
 
-def make_session(mode: str, outliers: bool = False) -> Session:
+def make_learner(mode: str, outliers: bool = False) -> OnPolicyLearner:
     """The parts of a run of one mode; all else at its default, `total_steps` beyond what is used."""
     plan = batchwright.plan(ENV, engine="jax", total_steps=MOST_STEPS, **MODES[mode])
-    session = build_session(plan, ENV)
+    learner = make_on_policy_learner(plan, ENV)
     if outliers:
         task = WithOutliers(OWN_TASKS[ENV].load())
-        session.engine = JaxEngine(task, session.engine.num_envs)
-        session.collect = session._make_collect()
-    return session
+        learner.engine = JaxEngine(task, learner.engine.num_envs)
+        learner.collect = learner._make_collect()
+    return learner
 
 
-def learn(session: Session, seed: int, enough: Callable[[TrainState, dict[str, Any]], bool]) -> dict[str, Any]:
+def learn(
+    learner: OnPolicyLearner, seed: int, enough: Callable[[OnPolicyState, dict[str, Any]], bool]
+) -> dict[str, Any]:
     """One run: where it stood at equal data and at equal updates, and what it took to be solved."""
-    session.streams = Streams(seed)
-    state, found, seconds = session.fresh_state(), {"seed": seed}, 0.0
+    learner.streams = Streams(seed)
+    state, found, seconds = learner.start(), {"seed": seed}, 0.0
     while not enough(state, found):
         began = time.process_time()
-        state, _ = iterate(session, state)
+        state, _ = learner.iterate(state)
         seconds += time.process_time() - began
-        steps, updates = int(state.counters.env_steps), int(state.learner.updates)
+        steps, updates = int(state.counters.env_steps), int(state.train.updates)
         now = {
             "steps": steps,
             "updates": updates,
@@ -113,58 +114,57 @@ def learn(session: Session, seed: int, enough: Callable[[TrainState, dict[str, A
             found["equal_data"] = now | {"return": evaluate(state)}
         if "equal_updates" not in found and updates >= EQUAL_UPDATES:
             found["equal_updates"] = now | {"return": evaluate(state)}
-        if "solved" not in found and state.solved(SOLVED):
+        if "solved" not in found and state.mean_return_reaches(SOLVED):
             found["solved"] = now
-    found["transitions"], found["updates"] = int(state.counters.transitions), int(state.learner.updates)
+    found["transitions"], found["updates"] = int(state.counters.transitions), int(state.train.updates)
     return found
 
 
 @cache
 def _evaluator() -> Any:
     plan = batchwright.plan(ENV, engine="jax", num_envs=20, rollout_steps=64, total_steps=1)
-    return build_session(plan, ENV).evaluator(20)
+    return make_on_policy_learner(plan, ENV).make_evaluator(20)
 
 
-def evaluate(state: TrainState) -> float:
+def evaluate(state: OnPolicyState) -> float:
     """Mean return of 20 episodes, exploration off, on the uncorrupted task."""
-    return float(_evaluator()(state.learner.flat, state.obs_stats(False), 1000)["returns"].mean())
+    return float(_evaluator()(state.train.params, state.obs_stats(False), 1000)["returns"].mean())
 
 
 def gradients(seed: int) -> list[dict[str, Any]]:
     """Spread of one update's gradient around its mean, by mode, at several stages of one run of the batch mode."""
-    session = make_session(BATCH)
-    session.streams = Streams(seed)
-    gradient = jax.jit(_gradient_of(session))
-    state, rows = session.fresh_state(), []
+    learner = make_learner(BATCH)
+    learner.streams = Streams(seed)
+    gradient = jax.jit(_gradient_of(learner))
+    state, rows = learner.start(), []
     for stage in STAGES:
         while int(state.counters.env_steps) < stage:
-            state, _ = iterate(session, state)
-        hyper, stats = hyper_of(session, state)._replace(value_weight=np.float32(0.0)), state.obs_stats(False)
+            state, _ = learner.iterate(state)
+        hyper, stats = learner.hyper(state)._replace(value_weight=np.float32(0.0)), state.obs_stats(False)
         drawn: dict[str, list[np.ndarray]] = {"1 episode": [], "minibatch of 64": [], "10 episodes": []}
         for number in range(GRADIENT_ROLLOUTS):
-            at = state._replace(counters=state.counters._replace(iteration=np.int64(10_000 + number)))
-            rollout = session.gather(at, stats).rollout
-            source = np.random.default_rng(number)
+            at = replace(state, counters=state.counters._replace(iteration=np.int64(10_000 + number)))
+            rollout = learner.collect_rollout(at, stats).rollout
+            rng = np.random.default_rng(number)
             valid = np.flatnonzero(rollout.valid.reshape(-1))
             for name, part, index in (
                 ("10 episodes", rollout, None),
                 ("1 episode", jax.tree.map(lambda x, e=number % 10: x[:, e : e + 1], rollout), None),
-                ("minibatch of 64", rollout, source.permutation(valid)[:64].astype(np.int32)),
+                ("minibatch of 64", rollout, rng.permutation(valid)[:64].astype(np.int32)),
             ):
-                drawn[name].append(np.asarray(gradient(state.learner, part, stats, hyper, index)))
+                drawn[name].append(np.asarray(gradient(state.train, part, stats, hyper, index)))
         rows.append({"seed": seed, "stage_steps": stage, "return": evaluate(state), **_spreads(drawn)})
     return rows
 
 
-def _gradient_of(session: Session) -> Any:
-    shape = update_shape(session.plan, 1)
-    adam = optax.scale_by_adam(shape.adam_beta1, shape.adam_beta2, shape.adam_eps)
-    step = make_minibatch_step(session.policy, shape, adam, np.zeros(1, bool))
+def _gradient_of(learner: OnPolicyLearner) -> Any:
+    settings = replace(learner.on_policy_settings.update, minibatches=1)
+    step = make_minibatch_step(learner.policy, settings, np.zeros(1, bool))
 
-    def gradient(learner: Any, rollout: Rollout, stats: Any, hyper: Any, index: Any) -> jax.Array:
-        table, _ = prepare_rows(session.policy, shape, learner.flat, rollout, stats, hyper)
-        part = table if index is None else jax.tree.map(lambda column: column[index], table)
-        (_, _, total), _ = step((learner, jnp.zeros((), bool), jnp.zeros_like(learner.flat)), part, hyper)
+    def gradient(train: Any, rollout: Rollout, stats: Any, hyper: Any, index: Any) -> jax.Array:
+        rows = prepare_rollout(learner.policy, settings, train, rollout, stats, hyper).rows
+        minibatch = rows if index is None else jax.tree.map(lambda column: column[index], rows)
+        (_, _, total), _ = step((train, jnp.zeros((), bool), jnp.zeros_like(train.params)), minibatch, hyper)
         return total
 
     return gradient
@@ -201,7 +201,7 @@ def _new_report() -> dict[str, Any]:
 
 
 def _pieces() -> Iterator[tuple[str, Callable[[int], Any]]]:
-    """Name and measurement of one seed, for every piece; a session compiles once for all its seeds."""
+    """Name and measurement of one seed, for every piece; a learner compiles once for all its seeds."""
     yield "gradients", gradients
     for mode in MODES:
         yield f"learning: {mode}", _learner(mode, False, _all_seen)
@@ -210,21 +210,21 @@ def _pieces() -> Iterator[tuple[str, Callable[[int], Any]]]:
 
 
 def _learner(mode: str, outliers: bool, enough: Any) -> Callable[[int], Any]:
-    made: list[Session] = []
+    made: list[OnPolicyLearner] = []
 
     def measure(seed: int) -> dict[str, Any]:
         if not made:
-            made.append(make_session(mode, outliers))
+            made.append(make_learner(mode, outliers))
         return learn(made[0], seed, enough)
 
     return measure
 
 
-def _data_seen(state: TrainState, found: dict[str, Any]) -> bool:
+def _data_seen(state: OnPolicyState, found: dict[str, Any]) -> bool:
     return "equal_data" in found
 
 
-def _all_seen(state: TrainState, found: dict[str, Any]) -> bool:
+def _all_seen(state: OnPolicyState, found: dict[str, Any]) -> bool:
     seen = all(name in found for name in ("equal_data", "equal_updates", "solved"))
     return seen or int(state.counters.env_steps) >= MOST_STEPS
 

@@ -18,6 +18,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +56,18 @@ def train_one(root: Path, key: str, base: Base, seed: int, fault: Fault | None =
 
 def _train(run: Path, base: Base, seed: int, fault: Fault | None, more: dict[str, Any]) -> dict[str, Any]:
     from batchwright.api import prepare
-    from batchwright.training.launch import Voices, continue_run
-    from batchwright.training.loop import DivergedError
+    from batchwright.regimes import make_learner
+    from batchwright.runs.launch import continue_run
+    from batchwright.runs.loop import DivergedError
+    from batchwright.runs.recorder import OutputOptions
 
     settings = SHARED | base.settings | (fault.change if fault else {}) | more
     env = fault.env if fault and fault.env else base.env
     network = _frozen_head if fault and fault.network else None
     prepare(env, run_dir=run, seed=seed, network=network, **settings)
     try:
-        result = continue_run(run, Voices(quiet=True, stream=io.StringIO()), network)
+        options = OutputOptions(quiet=True, stream=io.StringIO())
+        result = continue_run(run, partial(make_learner, network=network), options)
     except DivergedError as error:
         return {"mean": None, "diverged": str(error)}
     return {"mean": result.evaluation["mean"], "seconds": result.seconds}

@@ -136,8 +136,8 @@ FAULTS = (
         ("entropy-collapse",),
         {"log_std_start": -4.0},
     ),
-    Fault("entropy bonus 1", "cartpole", ("entropy-bonus-too-high",), {"entropy_start": 1.0, "entropy_end": 1.0}),
-    Fault("entropy bonus 1", "pendulum", ("entropy-bonus-too-high",), {"entropy_start": 1.0, "entropy_end": 1.0}),
+    Fault("entropy bonus 1", "cartpole", ("entropy-coef-too-high",), {"entropy_start": 1.0, "entropy_end": 1.0}),
+    Fault("entropy bonus 1", "pendulum", ("entropy-coef-too-high",), {"entropy_start": 1.0, "entropy_end": 1.0}),
     Fault(
         "20 epochs on a small rollout",
         "acrobot",

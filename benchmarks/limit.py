@@ -9,6 +9,7 @@ import argparse
 import json
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,12 @@ GROWING = (8, 64, 512, 4096)
 ROUNDS, ITERATIONS = 4, 8
 
 
-def session_for(env: str, engine: str, num_envs: int, steps: int, minibatch: int, epochs: int) -> Any:
-    from batchwright.training.build import build_session
+def learner_for(env: str, engine: str, num_envs: int, steps: int, minibatch: int, epochs: int) -> Any:
+    from batchwright.on_policy.on_policy_factory import make_on_policy_learner
 
-    wishes = {"num_envs": num_envs, "rollout_steps": steps, "minibatch_transitions": minibatch, "epochs": epochs}
-    return build_session(
-        plan(env, preset="none", engine=engine, normalize_obs=False, normalize_rewards=False, **wishes), env
-    )
+    settings = {"num_envs": num_envs, "rollout_steps": steps, "minibatch_transitions": minibatch, "epochs": epochs}
+    made = plan(env, preset="none", engine=engine, normalize_obs=False, normalize_rewards=False, **settings)
+    return make_on_policy_learner(made, env)
 
 
 def limit(env: str, engine: str, num_envs: int, steps: int, minibatch: int, epochs: int) -> dict[str, Any]:
@@ -41,26 +41,25 @@ def limit(env: str, engine: str, num_envs: int, steps: int, minibatch: int, epoc
     """
     import jax
 
-    from batchwright.training.on_policy import hyper_of, iterate, make_record
-
-    session = session_for(env, engine, num_envs, steps, minibatch, epochs)
-    state, told = iterate(session, session.fresh_state())
-    stats, hyper, orders = state.obs_stats(False), hyper_of(session, state), session.orders(0, told.rollout)
+    learner = learner_for(env, engine, num_envs, steps, minibatch, epochs)
+    state, result = learner.iterate(learner.start())
+    stats, hyper = state.obs_stats(False), learner.hyper(state)
+    order = learner.minibatch_order(0, result.collected.rollout)
     whole, update, alone = [], [], []
     for number in range(1, ROUNDS + 1):
         # The first iteration after a start compiles EnvPool's rollout: it is not timed, on either side.
-        state, told = iterate(session, state._replace(position=session.start_engine(number)))
-        actions = [told.rollout.action]
+        state, result = learner.iterate(replace(state, collect_state=learner.start_engine(number)))
+        actions = [result.collected.actions]
         for _ in range(ITERATIONS):
             begin = time.perf_counter()
-            state, told = iterate(session, state)
-            make_record(session, state, told, 1.0)
+            state, result = learner.iterate(state)
+            learner.record(state, result, 1.0)
             whole.append(time.perf_counter() - begin)
-            actions.append(told.rollout.action)
+            actions.append(result.collected.actions)
             begin = time.perf_counter()
-            jax.block_until_ready(session.update(state.learner, told.rollout, stats, hyper, orders))
+            jax.block_until_ready(learner.update(state.train, result.collected.rollout, stats, hyper, order))
             update.append(time.perf_counter() - begin)
-        alone += steps_alone(session, number, actions)
+        alone += steps_alone(learner, number, actions)
     whole_seconds, update_seconds, env_seconds = (statistics.median(x) for x in (whole, update, alone))
     return {
         "env": env,
@@ -74,17 +73,17 @@ def limit(env: str, engine: str, num_envs: int, steps: int, minibatch: int, epoc
     }
 
 
-def steps_alone(session: Any, number: int, actions: list[Any]) -> list[float]:
+def steps_alone(learner: Any, number: int, actions: list[Any]) -> list[float]:
     """Seconds of each rollout after the first, which compiles, with the environments and nothing else."""
     import jax
 
-    state = session.start_engine(number).engine
+    state = learner.start_engine(number).engine
 
     @jax.jit
     def run(state: Any, action_TND: Any) -> Any:
         def step(state: Any, action: Any) -> Any:
-            state, took = session.engine.step(state, session.policy.heads.to_env(action))
-            return state, (took.obs, took.reward)
+            state, result = learner.engine.step(state, learner.policy.to_env(action))
+            return state, (result.obs, result.reward)
 
         return jax.lax.scan(step, state, action_TND)
 
@@ -98,16 +97,14 @@ def steps_alone(session: Any, number: int, actions: list[Any]) -> list[float]:
 
 def growing(env: str, engine: str) -> list[dict[str, Any]]:
     """Steps per second against num_envs at 32 steps, a quarter of the rollout per minibatch, 4 epochs."""
-    from batchwright.training.on_policy import iterate
-
     rows = []
     for num_envs in GROWING:
-        session = session_for(env, engine, num_envs, 32, max(64, num_envs * 8), 4)
-        state, _ = iterate(session, session.fresh_state())
+        learner = learner_for(env, engine, num_envs, 32, max(64, num_envs * 8), 4)
+        state, _ = learner.iterate(learner.start())
         seconds = []
         while len(seconds) < 5 or sum(seconds) < 2:
             begin = time.perf_counter()
-            state, _ = iterate(session, state)
+            state, _ = learner.iterate(state)
             seconds.append(time.perf_counter() - begin)
         rows.append(
             {
@@ -117,7 +114,7 @@ def growing(env: str, engine: str) -> list[dict[str, Any]]:
                 "steps_per_second": num_envs * 32 / statistics.median(seconds),
             }
         )
-        session.close()
+        learner.close()
     return rows
 
 

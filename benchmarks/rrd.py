@@ -2,7 +2,7 @@
 
 python benchmarks/rrd.py [--envs InvertedPendulum-v5 ...] [--variants dense rrd ...] [--seeds 0 1 2]
 python benchmarks/rrd.py --turn 32 [--steps 150000] ...      fewer steps and updates in turn than 100, longer runs
-python benchmarks/rrd.py --numbers [--only "rrd updates 25" ...]     the effect of each of S1's numbers
+python benchmarks/rrd.py --numbers [--only "rrd updates 25" ...]     the effect of each of the four batch numbers
 Every finished run is kept in the JSON file at once; runs that are there already are not made again, so that calls with
 other seeds or environments may run side by side.
 """

@@ -10,7 +10,7 @@ import numpy as np
 
 from batchwright.envs.spaces import Box, Discrete, MultiDiscrete, box
 from batchwright.envs.tasks import OWN_TASKS
-from batchwright.envs.tasks.base import JaxTask
+from batchwright.envs.tasks.jax_task import JaxTask
 
 ODD_SCALES = (1000.0, 1e-3, 1000.0, 1e-3, 1000.0, 1e-3)
 

@@ -52,24 +52,23 @@ Turn = Callable[[int], dict[str, float]]
 
 def ours() -> Turn:
     import batchwright
-    from batchwright.training.replay import iterate
-    from batchwright.training.replay_build import build_replay_session
+    from batchwright.replay.replay_learner import make_replay_learner
 
     plan = batchwright.plan(
         env=ENV, algo="sac", preset="none", engine="envpool", num_envs=1, total_steps=10**6, warmup_steps=128
     )
-    session = build_replay_session(plan, ENV)
-    state = session.fresh_state()
+    learner = make_replay_learner(plan, ENV)
+    state = learner.start()
     while int(state.counters.env_steps) < WARM_STEPS:
-        state, _ = iterate(session, state)
+        state, _ = learner.iterate(state)
 
     def turn(steps: int) -> dict[str, float]:
         nonlocal state
         made, updating, (wall, cpu) = 0, 0.0, clocks()
         while made < steps:
-            state, told = iterate(session, state)
+            state, result = learner.iterate(state)
             made += plan["steps_per_iteration"]
-            updating += told.update_seconds
+            updating += result.seconds["update"]
         after_wall, after_cpu = clocks()
         return {"wall": (after_wall - wall) / made, "cpu": (after_cpu - cpu) / made, "update_wall": updating / made}
 

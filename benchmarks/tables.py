@@ -224,7 +224,7 @@ def startup(report: dict[str, Any]) -> str:
 
 
 def claims(report: dict[str, Any]) -> str:
-    """S4's claims of batch training beside what was measured."""
+    """Claims made for batches of whole episodes beside what was measured."""
     settings, pieces = report["settings"], report["pieces"]
     parts = [measured_on(report) + " CartPole-v1, engine `jax`, ppo with the planner's defaults, medians over seeds."]
     if "gradients" in pieces:
@@ -403,7 +403,7 @@ def speed_replay(report: dict[str, Any]) -> str:
 
 
 def rrd(report: dict[str, Any]) -> str:
-    """Returns of SAC on delayed rewards, by task, steps and variant; then with one of S1's numbers moved."""
+    """Returns of SAC on delayed rewards, by task, steps and variant; then one of the four batch numbers changed."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for key, run in report.items():
         env, steps, name, _ = key.split("|")
@@ -466,7 +466,7 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("Claims of batch training", "claims.json", "python benchmarks/claims.py", claims),
     ("Doctor", "doctor.json", "python benchmarks/doctor.py judge --json benchmarks/results/doctor.json", doctor),
     ("Replay: speed", "speed_replay.json", "python benchmarks/speed_replay.py", speed_replay),
-    ("Replay: beside SBX", "sac_beside_sbx.json", "python benchmarks/sac_beside_sbx.py", sac_beside_sbx),
+    ("Replay: beside SBX", "sac_beside_sbx.json", "python benchmarks/beside_sbx.py", sac_beside_sbx),
     ("Replay: delayed rewards", "rrd.json", "python benchmarks/rrd.py", rrd),
     ("Start-up", "startup.json", "python benchmarks/startup.py --json benchmarks/results/startup.json", startup),
 )

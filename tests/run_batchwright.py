@@ -12,7 +12,7 @@ from typing import Any
 import batchwright
 from batchwright.cli import main
 from batchwright.core.machine import GIB, Machine
-from batchwright.planning.quantity import Plan
+from batchwright.planning.plan import Plan
 
 LAPTOP = Machine(cores=8, ram_bytes=32 * GIB, shm_bytes=16 * GIB)
 
@@ -30,9 +30,9 @@ class Answer:
         return json.loads(self.out)
 
 
-def plan(**wishes: Any) -> Plan:
+def plan(**options: Any) -> Plan:
     """A plan on a laptop with 8 cores, 32 GiB and no GPU."""
-    return batchwright.plan(**{"machine": LAPTOP, **wishes})
+    return batchwright.plan(**{"machine": LAPTOP, **options})
 
 
 def run(*words: str) -> Answer:

@@ -11,8 +11,7 @@ from peers.common import IterationClock, Settings, measure, parse_settings
 
 def train(settings: Settings, clock: IterationClock) -> None:
     set_up_jax()
-    from batchwright.training.build import build_session
-    from batchwright.training.on_policy import iterate, make_record
+    from batchwright.on_policy.on_policy_factory import make_on_policy_learner
 
     # As `batchwright train` does: the form of Gymnasium that is fastest here is measured.
     _, made = plan_to_train(
@@ -30,11 +29,11 @@ def train(settings: Settings, clock: IterationClock) -> None:
         advantage_norm="minibatch",
         num_threads=settings.env_threads if settings.feed == "envpool" and settings.env_threads > 0 else None,
     )
-    session = build_session(made, settings.env)
-    state = session.fresh_state()
+    learner = make_on_policy_learner(made, settings.env)
+    state = learner.start()
     while True:
-        state, told = iterate(session, state)
-        make_record(session, state, told, told.collect_seconds + told.update_seconds)
+        state, result = learner.iterate(state)
+        learner.record(state, result, sum(result.seconds.values()))
         if clock.lap():
             return
 

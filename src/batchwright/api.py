@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -16,16 +17,17 @@ from batchwright.config.schema import ALGOS, DATASET, ON_POLICY, RECORDED, REPLA
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.planning.make import make_plan
-from batchwright.planning.quantity import Plan, TaskFacts
+from batchwright.planning.plan import Plan, TaskFacts
 
 if TYPE_CHECKING:
     from batchwright.doctor.diagnosis import Diagnosis
     from batchwright.envs.catalog import TaskSpec
     from batchwright.nets.policy import NetworkMaker
-    from batchwright.training.launch import Result, Voices
-    from batchwright.training.load import TrainedPolicy
-    from batchwright.training.load_reward import LearnedReward
-    from batchwright.training.reward_run import RewardResult
+    from batchwright.policies.trained_policy import TrainedPolicy
+    from batchwright.reward.learned_reward import LearnedReward
+    from batchwright.reward.reward_run import RewardResult
+    from batchwright.runs.launch import Result
+    from batchwright.runs.recorder import OutputOptions
 
 
 def plan(
@@ -103,12 +105,12 @@ def train(
     `wishes` are the flags of `batchwright train` with underscores; `network` is a function (inputs, raw outputs,
     values) -> `batchwright.Network` that replaces the built-in network.
     """
-    from batchwright.training.launch import Voices
+    from batchwright.runs.recorder import OutputOptions
     from batchwright.watch.writers import check_writers
 
     check_writers(writers)
     run = prepare(env, preset=preset, config=config, run_dir=run_dir, quiet=quiet, network=network, **wishes)
-    return _train_and_report(run, Voices(quiet=quiet, writers=writers), network)
+    return _train_and_report(run, OutputOptions(quiet=quiet, writers=writers), network)
 
 
 def prepare(
@@ -125,7 +127,7 @@ def prepare(
     """A run directory with its plan, nothing trained yet: `resume` trains it; `on_plan` is shown the plan first."""
     keep_programs()
     from batchwright.core.run_dir import RunDir
-    from batchwright.training.launch import create_run
+    from batchwright.runs.launch import create_run
 
     if run_dir is not None:
         RunDir.refuse_used(run_dir)  # before engines are measured, which takes seconds
@@ -147,9 +149,10 @@ def plan_to_train(
 ) -> tuple[Resolved, Plan]:
     """The plan of a run on this machine: engine and number of environments measured where they are not stated."""
     from batchwright.envs.catalog import describe
-    from batchwright.training.build import OWN_NETWORK, refuse_untrainable
-    from batchwright.training.choose import choose_engine, with_choice
-    from batchwright.training.threads import with_threads
+    from batchwright.planning.network_plan import OWN_NETWORK
+    from batchwright.regimes import refuse_untrainable
+    from batchwright.runs.engine_choice import choose_engine, with_choice
+    from batchwright.runs.learner_threads import with_threads
 
     flags = {"env": env, **{name: value for name, value in wishes.items() if value is not None}}
     resolved = resolve(flags, preset, config)
@@ -186,9 +189,9 @@ def resume(
 ) -> Result:
     """Goes on with a run from its last good checkpoint; equal, bit for bit, to never having stopped."""
     keep_programs()
-    from batchwright.training.launch import Voices
+    from batchwright.runs.recorder import OutputOptions
 
-    return _train_and_report(run, Voices(quiet=quiet, writers=writers), network)
+    return _train_and_report(run, OutputOptions(quiet=quiet, writers=writers), network)
 
 
 def report(*runs: str | Path, out: str | Path | None = None) -> Path:
@@ -202,34 +205,35 @@ def report(*runs: str | Path, out: str | Path | None = None) -> Path:
     return write_report(runs, out)
 
 
-def _train_and_report(run: str | Path, voices: Voices, network: NetworkMaker | None) -> Result:
+def _train_and_report(run: str | Path, options: OutputOptions, network: NetworkMaker | None) -> Result:
     """Trains a run to its end and leaves its report, also where it was interrupted or diverged."""
-    from batchwright.training.launch import continue_run
-    from batchwright.training.loop import DivergedError
+    from batchwright.regimes import make_learner
+    from batchwright.runs.launch import continue_run
+    from batchwright.runs.loop import DivergedError
 
     try:
-        result = continue_run(run, voices, network)
+        result = continue_run(run, partial(make_learner, network=network), options)
     except DivergedError:
-        _leave_report(run, voices.stream)
+        _leave_report(run, options.stream)
         raise
-    _leave_report(run, voices.stream)
+    _leave_report(run, options.stream)
     return result
 
 
 def _leave_report(run: str | Path, stream: TextIO) -> None:
     """The report of a run, named on the screen. Best effort: it can be made again from the record."""
     try:
-        told = f"report: {report(run)}"
+        message = f"report: {report(run)}"
     except Exception as error:
-        told = f"warning: no report was written: {error}"
+        message = f"warning: no report was written: {error}"
     with contextlib.suppress(OSError, ValueError):  # the reader went away
-        print(told, file=stream, flush=True)
+        print(message, file=stream, flush=True)
 
 
 def resume_reward(run: str | Path, *, quiet: bool = False) -> RewardResult:
     """Goes on with the run of a reward model from its last good checkpoint; equal to never having stopped."""
     set_up_jax()
-    from batchwright.training.reward_run import continue_reward
+    from batchwright.reward.reward_run import continue_reward
 
     result = continue_reward(run, quiet=quiet)
     _leave_report(run, sys.stdout)
@@ -272,7 +276,7 @@ def prepare_reward(
 ) -> Path:
     """A run directory of a reward model with its plan, nothing trained yet; `on_plan` is shown the plan first."""
     set_up_jax()
-    from batchwright.training.reward_run import prepare_reward as prepare_run
+    from batchwright.reward.reward_run import prepare_reward as prepare_run
 
     flags = {"data": None if data is None else str(data), **wishes}
     return prepare_run(flags, preset, config, run_dir, on_plan)
@@ -281,7 +285,7 @@ def prepare_reward(
 def load_reward(run: str | Path) -> LearnedReward:
     """The reward model of a run: call it with (obs, action, next_obs) arrays, get one reward per step."""
     set_up_jax()
-    from batchwright.training.load_reward import load_reward as load_model
+    from batchwright.reward.learned_reward import load_reward as load_model
 
     return load_model(run)
 
@@ -297,14 +301,14 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
     from batchwright.doctor.logs.read import find_log, read_log
     from batchwright.doctor.run_history import Facts, facts_of
     from batchwright.doctor.triage import triage
-    from batchwright.planning.quantity import plan_from_dict
+    from batchwright.planning.plan import plan_from_dict
     from batchwright.watch.metric_log import read_events, read_metrics
 
     found = RunDir(Path(run).expanduser())
     ours = found.metrics_path.is_file() or found.plan_path.is_file()
     if trainer is not None or (not ours and find_log(found.path)):
         log = read_log(found.path, trainer)
-        findings = [log.in_its_words(finding) for finding in triage(log.records, log.facts)]
+        findings = [log.with_trainer_settings(finding) for finding in triage(log.records, log.facts)]
         return Diagnosis(str(found), f"log of {log.trainer}", len(log.records), findings, (), log.unknown)
     if not ours:
         RunDir.open(run)  # says what is wrong with the path
@@ -328,7 +332,7 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
 def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
     """The trained policy of a run: call it with an observation, get an action."""
     set_up_jax()
-    from batchwright.training.load import load as load_policy
+    from batchwright.policies.trained_policy import load as load_policy
 
     return load_policy(run, network)
 

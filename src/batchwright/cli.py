@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT
     except BrokenPipeError:
-        # The reader (head, less) has gone: nothing more to say, and nothing to flush at exit.
+        # The reader (head, less) has gone: nothing more to print, and nothing to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -61,23 +61,23 @@ def _overview() -> str:
         "",
     ]
     lines += [f"  {name:<10} {summary}" for name, (_, summary) in COMMANDS.items()]
-    return "\n".join([*lines, "", "batchwright COMMAND --help tells a command's flags."])
+    return "\n".join([*lines, "", "batchwright COMMAND --help lists a command's flags."])
 
 
 # Command -> (module of batchwright.commands, summary); imported when it is called, so that each starts at once.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "plan": ("planning", "plan every batch-like number of a run, with its reason"),
-    "train": ("training", "plan, train, evaluate; leaves a run directory"),
-    "resume": ("training", "go on with a run from its last good checkpoint"),
-    "eval": ("runs", "play episodes with a trained policy, exploration off"),
-    "prove": ("runs", "run twice in two processes and name the first difference"),
-    "compare": ("runs", "put runs side by side, or train presets at equal data"),
-    "watch": ("seeing", "show runs live in a browser"),
-    "report": ("seeing", "write one page about runs that opens without a connection"),
-    "rrd": ("rrd", "learn rewards of steps from the returns of recorded episodes"),
-    "doctor": ("health", "say what is wrong with a run, and the flags to try"),
-    "presets": ("planning", "list presets, or show one with its source"),
-    "envs": ("planning", "list the environments that can be trained here"),
+    "plan": ("plan_commands", "plan every batch-like number of a run, with its reason"),
+    "train": ("train_commands", "plan, train, evaluate; leaves a run directory"),
+    "resume": ("train_commands", "continue a run from its last good checkpoint"),
+    "eval": ("run_commands", "play episodes with a trained policy, exploration off"),
+    "prove": ("run_commands", "run twice in two processes and name the first difference"),
+    "compare": ("run_commands", "put runs side by side, or train presets at equal data"),
+    "watch": ("view_commands", "show runs live in a browser"),
+    "report": ("view_commands", "write one HTML page about runs that opens offline"),
+    "rrd": ("rrd_command", "train a reward model on the returns of recorded episodes"),
+    "doctor": ("doctor_command", "report problems of a run, and flags to try"),
+    "presets": ("plan_commands", "list presets, or show one with its source"),
+    "envs": ("plan_commands", "list the environments that can be trained here"),
 }
 
 

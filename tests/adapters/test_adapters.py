@@ -12,8 +12,8 @@ from batchwright.core.errors import UserError
 from run_batchwright import plan, refusal, run_line
 
 
-def for_rl_games(**wishes):
-    return plan(trainer="rl_games", **wishes)
+def for_rl_games(**options):
+    return plan(trainer="rl_games", **options)
 
 
 def test_rl_games_gets_its_own_names() -> None:

@@ -118,7 +118,7 @@ def test_an_environment_brings_its_facts_and_they_cannot_be_contradicted() -> No
     out = run_line("plan CartPole-v1").out
     assert "ppo on CartPole-v1" in out
     assert "--gamma 0.992" in out
-    assert "is told by CartPole-v1 itself" in refusal("plan CartPole-v1 --obs-shape 9").err
+    assert "is defined by CartPole-v1 itself" in refusal("plan CartPole-v1 --obs-shape 9").err
     assert "sac is for continuous actions" in refusal("plan CartPole-v1 --algo sac").err
     assert run_line("plan CartPole-v1 --algo dqn --json").json["quantities"]["transition_bytes"]["value"] == 25
     assert run_line("plan Pendulum-v1 --algo sac --json").json["quantities"]["transition_bytes"]["value"] == 21
@@ -129,7 +129,7 @@ def test_presets_are_listed_and_shown_with_their_source() -> None:
     assert "balanced" in listed.out
     assert {"name", "summary", "source"} == set(run_line("presets --json").json[0])
     shown = run_line("presets show libero").out
-    assert "source: S1" in shown
+    assert "source: Batch Size Parameters Explained" in shown
     assert "subsequence_timesteps: 32" in shown
     assert run_line("presets show libero --json").json["values"]["redistribute"] == "rrd"
 

@@ -12,8 +12,14 @@ from run_batchwright import plan, run
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
-S1 = {"algo": "sac", "redistribute": "rrd", "obs_shape": "17", "action_size": 6, "updates_per_iteration": 100}
-S3 = {"policy": "act", "gpu_memory_gb": 12, "cameras": 3, "image_size": 224, "cores": 32}
+RRD_ON_VECTORS = {
+    "algo": "sac",
+    "redistribute": "rrd",
+    "obs_shape": "17",
+    "action_size": 6,
+    "updates_per_iteration": 100,
+}
+ACT_ON_12_GB = {"policy": "act", "gpu_memory_gb": 12, "cameras": 3, "image_size": 224, "cores": 32}
 PLANS = {
     "on-policy": {},
     "on-policy-1000x24": {"num_envs": 1000, "rollout_steps": 24},
@@ -22,16 +28,16 @@ PLANS = {
     "on-policy-episodes": {"preset": "balanced", "episode_steps": 500},
     "on-policy-episodes-unknown": {"preset": "balanced"},
     "on-policy-held": {"num_envs": 64, "hold": "transitions-per-update"},
-    "replay-rrd": S1,
+    "replay-rrd": RRD_ON_VECTORS,
     "replay-images": {"preset": "libero", "obs_shape": "256,256,3", "action_size": 7},
-    "dataset-act": S3,
+    "dataset-act": ACT_ON_12_GB,
     "dataset-fallback": {"preset": "lerobot-fallback", "gpu_memory_gb": 12, "cores": 32},
 }
 ADAPTED = {
     "rl_games": (rl_games, {"preset": "isaac-2048", "trainer": "rl_games"}),
     "sb3-ppo": (sb3, {"trainer": "sb3"}),
     "sb3-dqn": (sb3, {"trainer": "sb3", "algo": "dqn"}),
-    "lerobot": (lerobot, S3 | {"trainer": "lerobot"}),
+    "lerobot": (lerobot, ACT_ON_12_GB | {"trainer": "lerobot"}),
 }
 
 
@@ -58,8 +64,8 @@ def test_the_json_of_a_plan(name: str) -> None:
 
 @pytest.mark.parametrize("name", ADAPTED)
 def test_the_text_for_another_trainer(name: str) -> None:
-    adapter, wishes = ADAPTED[name]
-    compare(f"for-{name}.txt", adapter.text(plan(**wishes)))
+    adapter, options = ADAPTED[name]
+    compare(f"for-{name}.txt", adapter.text(plan(**options)))
 
 
 def test_the_flags_of_every_command() -> None:

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 import pytest
 
-from batchwright.collect.compiled import initial_collect_state, make_collect
-from batchwright.collect.host import host_collect_state, make_host_collect
+from batchwright.collect.compiled_rollouts import initial_collect_state, make_collect
+from batchwright.collect.host_rollouts import host_collect_state, make_host_collect
 from batchwright.data.rollout import Episodes, Rollout
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, make_engine
 from batchwright.nets.policy import ObsStats, make_policy
@@ -43,13 +43,13 @@ def collect_twice(engine: Engine) -> tuple[Rollout, Episodes]:
     policy = make_policy(engine.observation, engine.action, hidden=(4,))
     flat = policy.init(jax.random.key(0))
     if isinstance(engine, HostEngine):
-        position, collect = host_collect_state(engine.start(0), N), make_host_collect(engine, policy, T // 2)
+        state, collect = host_collect_state(engine.start(0), N), make_host_collect(engine, policy, T // 2)
     else:
         assert isinstance(engine, CompiledEngine)
-        position, collect = initial_collect_state(*engine.start(0), N), jax.jit(make_collect(engine, policy))
+        state, collect = initial_collect_state(*engine.start(0), N), jax.jit(make_collect(engine, policy))
     found = []
     for stream in (1, 2):
-        position, rollout, episodes = collect(flat, STATS, position, policy.heads.noise(stream, (T // 2, N)))
+        state, rollout, episodes = collect(flat, STATS, state, policy.heads.noise(stream, (T // 2, N)))
         found.append(jax.tree.map(np.array, (rollout, episodes)))
     (one, first), (two, second) = found
     np.testing.assert_array_equal(one.obs[-1], two.obs[0])

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from test_rollouts import ENGINES, STATS
 
-from batchwright.collect.compiled import CollectState, initial_collect_state, make_collect
-from batchwright.collect.episodes import play_shares, shares
-from batchwright.collect.host import host_collect_state, make_host_collect
+from batchwright.collect.compiled_rollouts import CollectState, initial_collect_state, make_collect
+from batchwright.collect.episode_rollouts import play_shares, shares
+from batchwright.collect.host_rollouts import host_collect_state, make_host_collect
 from batchwright.core.errors import UserError
 from batchwright.data.rollout import CollectResult, Episodes, Rollout
 from batchwright.envs.engines import CompiledEngine, HostEngine, make_engine
@@ -30,15 +30,15 @@ def play(form: str, episodes: int, num_envs: int) -> CollectResult:
     stands_still = False
     if isinstance(engine, HostEngine):
         obs, stands_still = engine.start_share(0, share_N.tolist())
-        position, collect = host_collect_state(obs, num_envs), make_host_collect(engine, policy, CHUNK)
+        state, collect = host_collect_state(obs, num_envs), make_host_collect(engine, policy, CHUNK)
     else:
         assert isinstance(engine, CompiledEngine)
-        position, collect = initial_collect_state(*engine.start(0), num_envs), jax.jit(make_collect(engine, policy))
+        state, collect = initial_collect_state(*engine.start(0), num_envs), jax.jit(make_collect(engine, policy))
 
-    def chunk(position: CollectState, number: int) -> Any:
-        return collect(flat, STATS, position, policy.heads.noise(number, (CHUNK, num_envs)))
+    def chunk(state: CollectState, number: int) -> Any:
+        return collect(flat, STATS, state, policy.heads.noise(number, (CHUNK, num_envs)))
 
-    found = play_shares(chunk, position, share_N, lambda longest: ROOM, stands_still=stands_still)
+    found = play_shares(chunk, state, share_N, lambda longest: ROOM, stands_still=stands_still)
     engine.close()
     return found
 
@@ -100,12 +100,12 @@ def test_an_episode_that_never_ends_is_refused_with_a_way_out() -> None:
 
 
 def test_an_episode_keeps_the_success_that_only_some_chunks_tell() -> None:
-    """Chunks of 8 steps: the second and third episodes end in the third and fourth chunk, where success is told."""
+    """Chunks of 8 steps: the second and third episodes end in the third and fourth chunk, where success is reported."""
 
     def chunk(at: CollectState, number: int) -> Any:
-        position, rollout, episodes = _steady(at, np.array([9, 9]))
-        told = np.where(episodes.ended, np.float32(number % 2), np.nan)
-        return position, rollout, episodes._replace(success=told if number >= 2 else None)
+        state, rollout, episodes = _steady(at, np.array([9, 9]))
+        success = np.where(episodes.ended, np.float32(number % 2), np.nan)
+        return state, rollout, episodes._replace(success=success if number >= 2 else None)
 
     found = play_shares(chunk, _start(), np.array([3, 3]), lambda longest: longest)
     # Nine steps and a reset each: ends at steps 8, 18 and 28.

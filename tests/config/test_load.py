@@ -236,9 +236,9 @@ def test_a_file_that_is_no_text_or_too_long_is_told(tmp_path: Path) -> None:
 
 
 def test_python_callers_get_the_same_rules() -> None:
-    for wishes in ({"num_envs": 0}, {"num_envs": "x"}, {"num_enves": 3}, {"preset": ""}, {"trainer": "torch"}):
+    for options in ({"num_envs": 0}, {"num_envs": "x"}, {"num_enves": 3}, {"preset": ""}, {"trainer": "torch"}):
         with pytest.raises(UserError):
-            plan(**wishes)
+            plan(**options)
     assert plan(num_envs="12", obs_shape=(3, 4))["num_envs"] == 12
 
 

@@ -1,4 +1,4 @@
-"""Logs of other trainers: real TensorBoard files and CSVs in their formats, judged under our names."""
+"""Logs of other trainers: real TensorBoard files and CSVs in their formats, read under our metric names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from batchwright.api import diagnose
 from batchwright.core.errors import UserError
-from batchwright.doctor.logs.names import in_their_words
+from batchwright.doctor.logs.names import as_trainer_settings
 from batchwright.doctor.logs.read import read_log
 from batchwright.doctor.logs.tensorboard_file import read_scalars
 
@@ -69,7 +69,7 @@ def test_scalars_come_back_as_they_were_written(tmp_path: Path) -> None:
     ]
 
 
-def test_a_torn_end_and_foreign_bytes_end_the_reading_quietly(tmp_path: Path) -> None:
+def test_a_torn_end_and_foreign_bytes_end_reading_without_an_error(tmp_path: Path) -> None:
     folder = write_events(tmp_path, [("losses/entropy", 0.5, k) for k in range(10)])
     (file,) = folder.glob("events.out.tfevents.*")
     whole = file.read_bytes()
@@ -97,7 +97,7 @@ def test_the_csv_of_a_healthy_sb3_run_raises_no_alarm(tmp_path: Path) -> None:
     assert "gamma" in found.unknown and "learning_rate" not in found.unknown
 
 
-def test_an_sb3_run_with_a_huge_learning_rate_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_advice_for_an_sb3_run_with_a_huge_learning_rate_names_settings_of_sb3(tmp_path: Path) -> None:
     sick = {"train/learning_rate": 0.05, "train/approx_kl": 0.8, "train/clip_fraction": 0.7}
     write_csv(tmp_path / "progress.csv", sb3_rows(40, **sick))
     first = diagnose(tmp_path).findings[0]
@@ -105,7 +105,7 @@ def test_an_sb3_run_with_a_huge_learning_rate_is_told_in_its_own_words(tmp_path:
     assert first.flags[0] == "learning_rate=0.0003"
 
 
-def test_what_an_sb3_log_tells_of_its_numbers(tmp_path: Path) -> None:
+def test_settings_are_derived_from_an_sb3_log(tmp_path: Path) -> None:
     log = read_log(write_csv(tmp_path / "progress.csv", sb3_rows(10)))
     known = {name: log.facts.get(name) for name in ("algo", "rollout_transitions", "epochs", "clip_range")}
     assert known == {"algo": "ppo", "rollout_transitions": 2048, "epochs": 10, "clip_range": 0.2}
@@ -148,23 +148,29 @@ def test_an_export_of_wandb_is_read_under_the_names_of_cleanrl(tmp_path: Path) -
     }
 
 
-def test_rl_games_is_recognised_and_told_in_yaml(tmp_path: Path) -> None:
+def test_rl_games_is_recognised_and_advised_in_yaml(tmp_path: Path) -> None:
     points = []
     for k in range(30):
-        told = {"losses/a_loss": 0.0, "losses/c_loss": 1.0, "losses/entropy": 0.6, "info/kl": 0.9, "info/last_lr": 0.02}
-        points += [(tag, value, 4096 * k) for tag, value in told.items()]
+        values = {
+            "losses/a_loss": 0.0,
+            "losses/c_loss": 1.0,
+            "losses/entropy": 0.6,
+            "info/kl": 0.9,
+            "info/last_lr": 0.02,
+        }
+        points += [(tag, value, 4096 * k) for tag, value in values.items()]
     found = diagnose(write_events(tmp_path, points))
     assert found.status == "log of rl_games"
     assert found.findings[0].name == "learning-rate-too-high"
     assert found.findings[0].flags[0] == "learning_rate: 0.0003"
 
 
-def test_a_log_of_nobody_is_refused_with_the_names_that_are_known(tmp_path: Path) -> None:
+def test_a_log_of_an_unknown_trainer_is_refused_with_the_trainers_that_are_known(tmp_path: Path) -> None:
     write_csv(tmp_path / "other.csv", [{"accuracy": 1.0}])
-    with pytest.raises(UserError, match=r"no metric in .* has a name that"):
+    with pytest.raises(UserError, match=r"no metric in .* has a name used by"):
         diagnose(tmp_path)
 
 
-def test_flags_that_a_trainer_has_no_word_for_are_left_out() -> None:
-    assert in_their_words("sb3", "--learning-rate 0.0003 --entropy-anneal 0.5") == "learning_rate=0.0003"
-    assert in_their_words("rl_games", "--epochs 4 --normalize-obs") == "mini_epochs: 4; normalize_input: True"
+def test_flags_without_an_equivalent_in_a_trainer_are_left_out() -> None:
+    assert as_trainer_settings("sb3", "--learning-rate 0.0003 --entropy-anneal 0.5") == "learning_rate=0.0003"
+    assert as_trainer_settings("rl_games", "--epochs 4 --normalize-obs") == "mini_epochs: 4; normalize_input: True"

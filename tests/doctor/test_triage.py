@@ -1,4 +1,4 @@
-"""Causes come before what they bring about; what was said is said once; damaged records are judged all the same."""
+"""Causes rank before their consequences, each finding is reported once, and damaged records are diagnosed too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import HEALTHY_FACTS, case, healthy
+from synthetic_runs import HEALTHY_FACTS, healthy, history
 
 from batchwright.doctor.finding import DANGER, WARNING, Finding
 from batchwright.doctor.live import LiveDoctor
@@ -20,7 +20,7 @@ def names(found: list[Finding]) -> list[str]:
 
 
 def finding(name: str, severity: int, confidence: float) -> Finding:
-    return Finding(name, severity, confidence, "seen", "because", "a book")
+    return Finding(name, severity, confidence, "evidence", "cause", "source")
 
 
 def test_nan_from_the_environment_outranks_divergence() -> None:
@@ -28,46 +28,46 @@ def test_nan_from_the_environment_outranks_divergence() -> None:
         {"kind": "non-finite", "iteration": k, "message": text}
         for k, text in ((3, "parameter became nan"), (4, "observation[0] of environment 1 is inf"))
     )
-    assert names(examine(case(events=events)))[:2] == ["nan-from-environment", "divergence"]
+    assert names(examine(history(events=events)))[:2] == ["nan-from-environment", "divergence"]
 
 
 def test_a_high_learning_rate_outranks_the_kl_it_causes() -> None:
-    found = names(examine(case({"learning_rate": 0.03}, learning_rate=0.03, kl=0.5, clip_fraction=0.7)))
+    found = names(examine(history({"learning_rate": 0.03}, learning_rate=0.03, kl=0.5, clip_fraction=0.7)))
     assert found.index("learning-rate-too-high") == 0
     assert found.index("kl-too-high") > 0
 
 
 def test_the_scale_of_rewards_outranks_the_values_it_spoils() -> None:
-    found = names(examine(case(target_std=1e5, reward_abs_mean=1e4, explained_variance=-2.0, value_loss=1e9)))
+    found = names(examine(history(target_std=1e5, reward_abs_mean=1e4, explained_variance=-2.0, value_loss=1e9)))
     assert found[0] == "reward-scale" and "explained-variance-negative" in found[1:]
 
 
-def test_a_consequence_stands_behind_its_cause_even_when_it_is_louder() -> None:
-    loud, quiet = finding("kl-too-high", DANGER, 1.0), finding("learning-rate-too-high", WARNING, 0.6)
-    assert names(rank([loud, quiet])) == ["learning-rate-too-high", "kl-too-high"]
+def test_a_consequence_ranks_behind_its_cause_even_with_a_higher_score() -> None:
+    consequence, cause = finding("kl-too-high", DANGER, 1.0), finding("learning-rate-too-high", WARNING, 0.6)
+    assert names(rank([consequence, cause])) == ["learning-rate-too-high", "kl-too-high"]
 
 
-def test_a_surer_cause_stands_before_one_that_could_have_brought_it_about() -> None:
+def test_a_cause_with_a_higher_score_ranks_before_one_that_could_explain_it() -> None:
     facts = {"learning_rate": 0.1, "rollout_transitions": 128, "minibatch_transitions": 64, "num_envs": 1}
-    found = examine(case(facts, learning_rate=0.1, kl=0.5))
+    found = examine(history(facts, learning_rate=0.1, kl=0.5))
     assert names(found)[:2] == ["learning-rate-too-high", "rollout-too-small"]
     assert names(unexplained(found)) == ["learning-rate-too-high", "rollout-too-small"]
 
 
-def test_without_a_cause_a_symptom_is_said() -> None:
+def test_a_symptom_without_a_cause_is_reported() -> None:
     assert names(unexplained([finding("kl-too-high", WARNING, 0.5)])) == ["kl-too-high"]
 
 
-def test_no_record_has_no_findings() -> None:
+def test_an_empty_record_has_no_findings() -> None:
     assert triage([], Facts()) == []
 
 
-def test_a_record_without_a_plan_is_judged_by_its_metrics() -> None:
+def test_a_record_without_a_plan_is_diagnosed_by_its_metrics() -> None:
     records = [healthy(k) | {"kl": 0.5, "clip_fraction": 0.8} for k in range(40)]
     assert "kl-too-high" in names(triage(records, Facts()))
 
 
-def test_values_that_are_no_numbers_are_passed_over() -> None:
+def test_values_that_are_not_numbers_are_ignored() -> None:
     records: list[dict[str, Any]] = [
         healthy(k) | {"kl": "torn", "entropy": None, "episode_return": []} for k in range(40)
     ]
@@ -90,7 +90,7 @@ FACTS = st.dictionaries(st.sampled_from(list(HEALTHY_FACTS)), st.one_of(st.none(
 
 @given(st.lists(st.dictionaries(NAMES, NUMBERS), max_size=12), FACTS)
 @settings(max_examples=150, deadline=None)
-def test_no_record_whatever_brings_the_doctor_down(records: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+def test_no_record_crashes_the_doctor(records: list[dict[str, Any]], facts: dict[str, Any]) -> None:
     for found in triage([healthy(k) | record for k, record in enumerate(records)], Facts(HEALTHY_FACTS | facts)):
         assert one_line(found)
 
@@ -99,23 +99,23 @@ def sick(iteration: int) -> dict[str, Any]:
     return healthy(iteration) | {"kl": 0.5, "clip_fraction": 0.8, "learning_rate": 0.03}
 
 
-def test_live_each_finding_is_said_once() -> None:
+def test_live_each_finding_is_reported_once() -> None:
     doctor = LiveDoctor(Facts(HEALTHY_FACTS | {"learning_rate": 0.03}), clock=iter(range(10_000)).__next__)
-    said = [name for k in range(40) for name in names(doctor.look(sick(k)))]
-    assert said.count("learning-rate-too-high") == 1
-    assert "kl-too-high" not in said  # its cause has been said
+    reported = [name for k in range(40) for name in names(doctor.check(sick(k)))]
+    assert reported.count("learning-rate-too-high") == 1
+    assert "kl-too-high" not in reported  # its cause was
 
 
-def test_live_a_resumed_run_does_not_say_again_what_was_said() -> None:
+def test_live_a_resumed_run_does_not_repeat_earlier_advice() -> None:
     doctor = LiveDoctor(Facts(HEALTHY_FACTS | {"learning_rate": 0.03}), clock=iter(range(10_000)).__next__)
     advice = {"kind": "advice", "finding": "learning-rate-too-high", "severity": "danger"}
-    doctor.take_up([sick(k) for k in range(20)], [advice])
-    assert [name for k in range(20, 40) for name in names(doctor.look(sick(k)))] == []
+    doctor.restore([sick(k) for k in range(20)], [advice])
+    assert [name for k in range(20, 40) for name in names(doctor.check(sick(k)))] == []
 
 
-def test_live_looks_stop_where_they_would_take_more_than_their_share() -> None:
-    # Every reading of the clock moves it by 1 s: a look takes 1 s, and between two looks pass 3 s.
+def test_live_checks_stop_where_they_would_take_more_than_their_share() -> None:
+    # Every reading of the clock advances it by 1 s: a check takes 1 s, and 3 s pass between two checks.
     doctor = LiveDoctor(Facts(HEALTHY_FACTS), clock=iter(range(10_000)).__next__)
     for k in range(40):
-        doctor.look(healthy(k))
+        doctor.check(healthy(k))
     assert doctor.spent_seconds == 1.0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import special_envs  # noqa: F401 - registers its environments
 
-from batchwright.collect.host import make_host_collect, start_host
+from batchwright.collect.host_rollouts import make_host_collect, start_host
 from batchwright.core.errors import UserError
 from batchwright.envs.engines import HostEngine
 from batchwright.nets.policy import ObsStats, make_policy
@@ -71,10 +71,10 @@ def test_the_plain_sum_can_be_asked_for(make: Any) -> None:
 )
 def test_what_is_missing_or_wrong_is_named(make: Any, fault: str, components: Any, words: tuple[str, ...]) -> None:
     kwargs = {"fault": fault, "vector": components is None}
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as refused:
         collected(make(f"{FILE}:Masked", N, "gymnasium-sync", env_kwargs=kwargs, components=components))
     for word in words:
-        assert word in str(told.value)
+        assert word in str(refused.value)
 
 
 def test_a_component_that_a_vector_reward_does_not_have_is_refused(make: Any) -> None:

@@ -76,8 +76,8 @@ def test_leaving_the_field_and_the_step_after_200_cost_one() -> None:
 
 def test_the_observation_is_the_ten_numbers_of_the_public_task() -> None:
     after, _, _ = _moving("Moving-v0", TURN, 1.0, position=(0.5, 0.05), velocity=(0.0, 0.0), steps=49)
-    seen = np.asarray(OWN_TASKS["Moving-v0"].load().observe(after))
-    np.testing.assert_allclose(seen, (0.5, 0.05, 0, 0, 1, 0.5, 0, 0.05, 1, 0.25), atol=1e-6)
+    obs = np.asarray(OWN_TASKS["Moving-v0"].load().observe(after))
+    np.testing.assert_allclose(obs, (0.5, 0.05, 0, 0, 1, 0.5, 0, 0.05, 1, 0.25), atol=1e-6)
 
 
 _STEP: Any = jax.jit(lambda state, action, key: OWN_TASKS["Platform-v0"].load().step(state, action, key))

@@ -25,14 +25,14 @@ COUNT = 400
 
 def _sample(name: str) -> tuple[Any, Any]:
     """States and canonical actions, the same at every call."""
-    source = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     low, high = STATES[name]
-    states = source.uniform(low, high, (COUNT, len(low))).astype(np.float32)
+    states = rng.uniform(low, high, (COUNT, len(low))).astype(np.float32)
     action = OWN_TASKS[name].action
     if isinstance(action, Discrete):
-        return states, source.integers(0, action.n, COUNT).astype(np.int32)
+        return states, rng.integers(0, action.n, COUNT).astype(np.int32)
     assert isinstance(action, Box)
-    return states, source.uniform(action.low, action.high, (COUNT, *action.shape)).astype(np.float32)
+    return states, rng.uniform(action.low, action.high, (COUNT, *action.shape)).astype(np.float32)
 
 
 def _in_jax(name: str, states: Any, actions: Any) -> Any:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from batchwright.learn.components import nested, tier_one, tier_two, varying
+from batchwright.learn.component_scaling import nested, tier_one, tier_two, varying
 from batchwright.learn.weighting import Weighting, agreement, shares, start_weighting, weighting_loss
 
 F = np.float64

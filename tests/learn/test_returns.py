@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from batchwright.learn.returns import explained_variance, gae, normalise_advantages, running_returns
 
-GAMMA, TRACE = 0.5, 0.5
+GAMMA, GAE_LAMBDA = 0.5, 0.5
 
 
 def column(*numbers: float) -> np.ndarray:
@@ -23,7 +23,7 @@ def column(*numbers: float) -> np.ndarray:
 
 
 def advantages(
-    reward: Any, value: Any, terminated: Any, truncated: Any, gamma: float = GAMMA, trace: float = TRACE
+    reward: Any, value: Any, terminated: Any, truncated: Any, gamma: float = GAMMA, gae_lambda: float = GAE_LAMBDA
 ) -> list[float]:
     """Advantages of one environment; `value` has one entry more, the one to bootstrap from."""
     ended = np.array(terminated, bool) | np.array(truncated, bool)
@@ -34,7 +34,7 @@ def advantages(
         np.array(terminated, bool)[:, None],
         ended[:, None],
         gamma,
-        trace,
+        gae_lambda,
     )
     return [float(x) for x in np.asarray(found)[:, 0, 0]]
 
@@ -77,10 +77,10 @@ def test_the_reset_row_after_an_end_reaches_no_transition() -> None:
 
 
 def test_lambda_0_is_one_step_and_lambda_1_the_whole_return() -> None:
-    one = advantages([1, 2, 3], [2, 4, 6, 8], [0, 0, 0], [0, 0, 0], trace=0.0)
+    one = advantages([1, 2, 3], [2, 4, 6, 8], [0, 0, 0], [0, 0, 0], gae_lambda=0.0)
     assert one == [1.0, 1.0, 1.0]
     # Returns with gamma 0.5: 3 + 0.5*8 = 7;  2 + 3.5 = 5.5;  1 + 2.75 = 3.75; minus values 6, 4, 2
-    whole = advantages([1, 2, 3], [2, 4, 6, 8], [0, 0, 0], [0, 0, 0], trace=1.0)
+    whole = advantages([1, 2, 3], [2, 4, 6, 8], [0, 0, 0], [0, 0, 0], gae_lambda=1.0)
     assert whole == [1.75, 1.5, 1.0]
 
 
@@ -108,7 +108,7 @@ def sb3_advantages(
 
 
 @given(st.integers(0, 2**31), st.floats(0, 1), st.floats(0, 1))
-def test_agrees_with_stable_baselines3(seed: int, gamma: float, trace: float) -> None:
+def test_agrees_with_stable_baselines3(seed: int, gamma: float, gae_lambda: float) -> None:
     """Same-step form with time limits; SB3 adds gamma x V(last observation) to the reward where we bootstrap."""
     steps, envs = 37, 5
     draw = np.random.default_rng(seed)
@@ -118,9 +118,9 @@ def test_agrees_with_stable_baselines3(seed: int, gamma: float, trace: float) ->
     truncated = ~terminated & (draw.random((steps, envs)) < 0.15)
     ended = terminated | truncated
     starts = np.concatenate([np.zeros((1, envs), bool), ended[:-1]]).astype(np.float32)
-    theirs = sb3_advantages(reward + gamma * final * truncated, value, starts, bootstrap, ended[-1], gamma, trace)
+    theirs = sb3_advantages(reward + gamma * final * truncated, value, starts, bootstrap, ended[-1], gamma, gae_lambda)
     successor = np.where(ended, final, np.concatenate([value[1:], bootstrap[None]]))
-    ours = compiled_gae(reward[..., None], value[..., None], successor[..., None], terminated, ended, gamma, trace)
+    ours = compiled_gae(reward[..., None], value[..., None], successor[..., None], terminated, ended, gamma, gae_lambda)
     np.testing.assert_allclose(np.asarray(ours)[..., 0], theirs, rtol=2e-4, atol=2e-4)
 
 

@@ -12,6 +12,7 @@ import pytest
 from batchwright.core.errors import UserError
 from batchwright.envs.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Spec, TupleSpace, box
 from batchwright.nets.heads import Heads, make_heads
+from batchwright.nets.policy import make_to_env
 
 NESTED = DictSpace(
     (
@@ -66,7 +67,7 @@ def test_a_box_has_the_density_and_entropy_of_a_normal() -> None:
 def test_the_log_prob_uses_the_action_before_clipping() -> None:
     heads = make_heads(box(-1.0, 1.0, (1,)))
     assert log_prob(heads, [0], [5.0], [0])[0] == pytest.approx(-12.5 - 0.5 * math.log(2 * math.pi), rel=1e-5)
-    assert np.asarray(heads.to_env(jnp.float32([5.0]))).tolist() == [1.0]
+    assert np.asarray(make_to_env(heads.spec)(jnp.float32([5.0]))).tolist() == [1.0]
 
 
 def test_log_std_is_bounded() -> None:
@@ -135,8 +136,8 @@ def test_without_noise_the_most_likely_action_is_taken() -> None:
 
 
 def test_to_env_scales_boxes_to_their_bounds_and_gives_whole_numbers_for_choices() -> None:
-    tree = make_heads(NESTED).to_env(jnp.float32([[2, 0.5, -7, 1, 0, 1, 2], [0, -1, 0, 0, 1, 0, 0]]))
-    assert list(tree) == ["gear", "arm", "keys"]
+    tree = make_to_env(NESTED)(jnp.float32([[2, 0.5, -7, 1, 0, 1, 2], [0, -1, 0, 0, 1, 0, 0]]))
+    assert set(tree) == {"gear", "arm", "keys"}
     assert (tree["gear"].dtype, np.asarray(tree["gear"]).tolist()) == (jnp.int32, [2, 0])
     # Bounds [-2, 2] and [0, 10]: 0.5 -> 1; -7 is clipped to -1 -> 0; 0 -> 5, the middle.
     assert np.asarray(tree["arm"][0]).tolist() == [[1, 0], [-2, 5]]
@@ -146,9 +147,9 @@ def test_to_env_scales_boxes_to_their_bounds_and_gives_whole_numbers_for_choices
 
 def test_to_env_keeps_shapes_and_leaves_unbounded_dimensions_alone() -> None:
     spec = box(np.float32([[-np.inf, -3.0]]), np.float32([[np.inf, 1.0]]))
-    found = make_heads(spec).to_env(jnp.float32([[123.0, 9.0]]))
+    found = make_to_env(spec)(jnp.float32([[123.0, 9.0]]))
     assert np.asarray(found).tolist() == [[[123.0, 1.0]]]
-    assert make_heads(box(-1.0, 1.0, ())).to_env(jnp.float32([[0.5]])).shape == (1,)
+    assert make_to_env(box(-1.0, 1.0, ()))(jnp.float32([[0.5]])).shape == (1,)
 
 
 @pytest.mark.parametrize("bound", [0.1, 0.2, 0.4, 0.7, 1 / 3, 2.9])
@@ -156,7 +157,7 @@ def test_actions_stay_inside_float64_bounds_that_float32_cannot_write(bound: flo
     """float32(0.4) is above 0.4: an environment that checks its action space would refuse it."""
     spec = Box((1,), np.dtype(np.float64), np.array([-bound]), np.array([bound]))
     for raw in (-9.0, -1.0, 0.0, 1.0, 9.0):
-        action = np.asarray(make_heads(spec).to_env(jnp.float32([raw]))).astype(np.float64)
+        action = np.asarray(make_to_env(spec)(jnp.float32([raw]))).astype(np.float64)
         assert -bound <= action[0] <= bound
 
 

@@ -128,9 +128,9 @@ def test_what_a_mask_forbids_is_never_sampled(greedy: bool) -> None:
     ],
 )
 def test_a_mask_that_does_not_fit_is_refused_by_its_part(mask: Any, word: str) -> None:
-    with pytest.raises(UserError, match=r"action mask") as told:
+    with pytest.raises(UserError, match=r"action mask") as refused:
         flat_mask(SPEC, mask, "here")
-    assert word in str(told.value)
+    assert word in str(refused.value)
 
 
 def test_a_mask_that_leaves_nothing_is_refused_by_its_choice() -> None:

@@ -12,6 +12,7 @@ import pytest
 from batchwright.core.errors import UserError
 from batchwright.envs.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Spec, TupleSpace, box
 from batchwright.nets.networks import Inputs, Network
+from batchwright.nets.param_roles import value_only_params
 from batchwright.nets.policy import ObsStats, Policy, make_policy
 
 MIXED = DictSpace(
@@ -55,12 +56,12 @@ def test_numbers_become_one_vector_with_choices_one_hot() -> None:
 
 def test_images_come_channels_last_between_0_and_1_and_numbers_are_normalised() -> None:
     obs = mixed_obs(2)
-    seen = Inputs(MIXED)(obs, lambda rows: rows + 100)
-    assert seen["images"][0].shape == (2, 40, 36, 3)
-    np.testing.assert_allclose(seen["images"][0], np.moveaxis(obs["camera"], 1, -1) / 255, rtol=1e-5)
-    assert float(seen["vector"][0, 0]) == 100.0
+    inputs = Inputs(MIXED)(obs, lambda rows: rows + 100)
+    assert inputs["images"][0].shape == (2, 40, 36, 3)
+    np.testing.assert_allclose(inputs["images"][0], np.moveaxis(obs["camera"], 1, -1) / 255, rtol=1e-5)
+    assert float(inputs["vector"][0, 0]) == 100.0
     last = Inputs(image(40, 36, 3))(np.moveaxis(obs["camera"], 1, -1), lambda rows: rows)
-    np.testing.assert_allclose(last["images"][0], seen["images"][0], rtol=1e-6)
+    np.testing.assert_allclose(last["images"][0], inputs["images"][0], rtol=1e-6)
     assert "vector" not in last
 
 
@@ -77,7 +78,7 @@ def test_images_come_channels_last_between_0_and_1_and_numbers_are_normalised() 
 def test_networks_give_raw_outputs_and_values_for_any_leading_axes(spec: Spec, obs: Any) -> None:
     policy = make_policy(spec, Discrete(6), num_values=2, hidden=(8,))
     flat, stats = policy.init(jax.random.key(1)), plain(policy.inputs.vector_size)
-    outputs = jax.jit(lambda obs: policy.outputs(flat, policy.see(obs, stats)))
+    outputs = jax.jit(lambda obs: policy.outputs(flat, policy.preprocess(obs, stats)))
     out = outputs(obs)
     assert (out.raw.shape, out.value.shape) == ((3, 2, 6), (3, 2, 2))
     one = jax.tree.map(lambda x: x[1, 1][None], obs)
@@ -108,20 +109,20 @@ def test_the_first_policy_is_nearly_uniform_and_depends_on_the_key() -> None:
     assert float(jnp.abs(raw).max()) < 0.1
 
 
-def moved(policy: Policy, flat: jax.Array, mask: np.ndarray, seen: Any) -> tuple[bool, bool]:
+def moved(policy: Policy, flat: jax.Array, mask: np.ndarray, inputs: Any) -> tuple[bool, bool]:
     """Whether raw outputs and values change when the masked parameters do."""
-    before = policy.outputs(flat, seen)
-    after = policy.outputs(jnp.where(mask, flat + 0.1, flat), seen)
+    before = policy.outputs(flat, inputs)
+    after = policy.outputs(jnp.where(mask, flat + 0.1, flat), inputs)
     return bool((before.raw != after.raw).any()), bool((before.value != after.value).any())
 
 
 @pytest.mark.parametrize("hidden", [(8,), (16, 8)])
 def test_value_only_marks_the_critic_and_nothing_of_the_actor(hidden: tuple[int, ...]) -> None:
     policy = make_policy(box(-1.0, 1.0, (4,)), box(-1.0, 1.0, (2,)), hidden=hidden, activation="relu")
-    mask = policy.value_only(jax.random.key(0))
+    mask = value_only_params(policy, jax.random.key(0))
     flat = policy.init(jax.random.key(5))
-    seen = jax.random.normal(jax.random.key(1), (30, 4))
-    assert moved(policy, flat, mask, seen) == (False, True)
+    inputs = jax.random.normal(jax.random.key(1), (30, 4))
+    assert moved(policy, flat, mask, inputs) == (False, True)
     # Separate towers of equal shape: first-layer half, hidden layers, output, and the affine map on the value.
     sizes = (4, *hidden)
     tower = sum(a * b + b for a, b in zip(sizes, hidden, strict=False))
@@ -134,7 +135,7 @@ def test_value_only_marks_the_critic_and_nothing_of_the_actor(hidden: tuple[int,
 
 def test_value_only_of_a_shared_trunk_is_the_last_layer() -> None:
     policy = make_policy(image(36, 36, 1), Discrete(2))
-    mask = policy.unravel(jnp.asarray(policy.value_only(jax.random.key(0)), jnp.float32))
+    mask = policy.unravel(jnp.asarray(value_only_params(policy, jax.random.key(0)), jnp.float32))
     assert not any(np.asarray(leaf).any() for leaf in jax.tree.leaves((mask["net"]["trunk"], mask["net"]["actor"])))
     assert np.asarray(mask["net"]["critic"]["b"]).all()
 

@@ -10,9 +10,9 @@ import pytest
 from batchwright.core.errors import UserError
 from batchwright.envs.spaces import DictSpace, Discrete, MultiDiscrete, box
 from batchwright.nets.networks import Inputs
-from batchwright.nets.policy import ObsStats
-from batchwright.nets.replay_nets import make_actor, make_q_policy, make_twin_critics
-from batchwright.nets.squashed import make_greedy_heads, make_squashed_heads, sample_with_log_prob
+from batchwright.nets.policy import ObsStats, make_to_env
+from batchwright.nets.replay_nets import make_actor, make_squashed_heads, make_twin_critics, sample_with_log_prob
+from batchwright.replay.dqn import make_greedy_heads, make_q_policy
 
 PLAIN = ObsStats(jnp.zeros(3), jnp.ones(3))
 OBS, ACTION = box(-1.0, 1.0, (3,)), box(np.asarray([-2.0, 0.0]), np.asarray([2.0, 1.0]))
@@ -46,7 +46,7 @@ def test_a_saturated_action_has_a_finite_log_prob_and_gradient() -> None:
 def test_warm_up_is_uniform_in_the_box_and_evaluation_is_the_mean() -> None:
     heads = make_squashed_heads(ACTION)
     raw = jnp.broadcast_to(jnp.asarray([0.5, -0.5, 1.0, 1.0]), (4000, 4))
-    warm = np.asarray(heads.to_env(heads.sample({}, raw, heads.random(0, (4000,)))))
+    warm = np.asarray(make_to_env(ACTION)(heads.sample({}, raw, heads.random(0, (4000,)))))
     assert warm.min(0) == pytest.approx([-2.0, 0.0], abs=0.01)
     assert warm.mean(0) == pytest.approx([0.0, 0.5], abs=0.06)
     calm = heads.sample({}, raw[:1], heads.no_noise((1,)))
@@ -63,10 +63,10 @@ def test_exploration_is_random_with_its_chance_and_greedy_otherwise() -> None:
 
 def test_the_twins_differ_and_each_sees_the_action() -> None:
     critics = make_twin_critics(Inputs(OBS), 2, (8, 8), "relu")
-    flat, seen = critics.init(jax.random.key(0)), jnp.ones((5, 3))
+    flat, inputs = critics.init(jax.random.key(0)), jnp.ones((5, 3))
     pair = critics.unravel(flat)
     assert (critics.ravel(pair) == flat).all()
-    low, high = (critics.values(pair, seen, jnp.full((5, 2), a)) for a in (-1.0, 1.0))
+    low, high = (critics.values(pair, inputs, jnp.full((5, 2), a)) for a in (-1.0, 1.0))
     assert low.shape == (2, 5)
     assert not np.allclose(low[0], low[1])
     assert not np.any(np.isclose(low, high))
@@ -76,16 +76,16 @@ def test_the_twins_differ_and_each_sees_the_action() -> None:
 def test_joined_first_layers_give_the_values_and_gradients_of_two_critics_apart(hidden: tuple[int, ...]) -> None:
     critics = make_twin_critics(Inputs(OBS), 2, hidden, "tanh")
     flat = critics.init(jax.random.key(0))
-    source = np.random.default_rng(1)
-    seen, action = jnp.asarray(source.normal(size=(5, 3))), jnp.asarray(source.normal(size=(5, 2)))
+    rng = np.random.default_rng(1)
+    inputs, action = jnp.asarray(rng.normal(size=(5, 3))), jnp.asarray(rng.normal(size=(5, 2)))
 
     def together(flat: jax.Array, action: jax.Array) -> jax.Array:
-        return critics.values(critics.unravel(flat), seen, action)
+        return critics.values(critics.unravel(flat), inputs, action)
 
     def apart(flat: jax.Array, action: jax.Array) -> jax.Array:
         both = critics.unravel_both(flat)
         trees = [jax.tree.map(lambda leaf, which=which: leaf[which], both) for which in range(2)]
-        return jnp.stack([critics.net.apply(tree, seen, action)[..., 0] for tree in trees])
+        return jnp.stack([critics.net.apply(tree, inputs, action)[..., 0] for tree in trees])
 
     assert (critics.ravel(critics.unravel(flat)) == flat).all()
     assert np.allclose(together(flat, action), apart(flat, action), atol=1e-6)
@@ -101,10 +101,10 @@ def test_images_and_numbers_reach_the_policy(kind: str) -> None:
     policy = make(spec, box(-1.0, 1.0, (2,)) if kind == "actor" else Discrete(4), (8,), "relu")
     flat = policy.init(jax.random.key(1))
     obs = {"eye": np.zeros((2, 40, 40, 1), np.uint8), "arm": np.zeros((2, 3), np.float32)}
-    base = policy.outputs(flat, policy.see(obs, PLAIN)).raw
+    base = policy.outputs(flat, policy.preprocess(obs, PLAIN)).raw
     assert base.shape == (2, 4)
     for part in ("eye", "arm"):
-        other = policy.outputs(flat, policy.see(obs | {part: obs[part] + 1}, PLAIN)).raw
+        other = policy.outputs(flat, policy.preprocess(obs | {part: obs[part] + 1}, PLAIN)).raw
         assert not np.allclose(base, other)
 
 

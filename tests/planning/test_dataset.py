@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from batchwright.core.errors import UserError
 from batchwright.core.machine import GIB
-from batchwright.planning.quantity import Plan
+from batchwright.planning.plan import Plan
 from run_batchwright import plan
 
 
-def act(**wishes: object) -> Plan:
-    return plan(**{"policy": "act", "gpu_memory_gb": 12, "cores": 32, **wishes})
+def act(**options: object) -> Plan:
+    return plan(**{"policy": "act", "gpu_memory_gb": 12, "cores": 32, **options})
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchwright.core.errors import UserError
-from batchwright.planning.quantity import Plan
+from batchwright.planning.plan import Plan
 from run_batchwright import plan
 
 
-def rl_games(**wishes: object) -> Plan:
-    return plan(trainer="rl_games", **wishes)
+def rl_games(**options: object) -> Plan:
+    return plan(trainer="rl_games", **options)
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,18 @@
 import pytest
 
 from batchwright.core.errors import UserError
-from batchwright.planning.quantity import TaskFacts
+from batchwright.planning.plan import TaskFacts
 from run_batchwright import plan
 
 
 def test_every_number_has_a_unit_or_is_a_ratio_and_always_a_reason_and_a_source() -> None:
-    for wishes in (
+    for options in (
         {},
         {"rollout_episodes": 10},
         {"algo": "sac", "redistribute": "rrd", "obs_shape": "17"},
         {"policy": "act"},
     ):
-        for name, quantity in plan(**wishes).quantities.items():
+        for name, quantity in plan(**options).quantities.items():
             assert quantity.name == name
             assert quantity.reason
             assert quantity.source in ("pinned", "preset", "derived", "measured")
@@ -85,7 +85,7 @@ def test_episodes_of_unknown_length_leave_the_rollout_open_and_say_how_to_close_
 
 
 def test_more_environments_than_episodes_stand_idle_and_that_is_said() -> None:
-    assert "54 stand idle" in plan(rollout_episodes=10, num_envs=64).warnings[0]
+    assert "54 would be idle" in plan(rollout_episodes=10, num_envs=64).warnings[0]
 
 
 def test_episodes_are_rounded_up_to_whole_rollouts_and_both_amounts_are_shown() -> None:

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from batchwright.core.errors import UserError
 from batchwright.core.machine import GIB
-from batchwright.planning.quantity import Plan
+from batchwright.planning.plan import Plan
 from run_batchwright import LAPTOP, plan
 
 
-def rrd(**wishes: object) -> Plan:
-    return plan(algo="sac", redistribute="rrd", **wishes)
+def rrd(**options: object) -> Plan:
+    return plan(algo="sac", redistribute="rrd", **options)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_float32_images_are_four_times_as_large() -> None:
 
 
 def test_an_environment_tells_the_type_of_its_observations_itself() -> None:
-    with pytest.raises(UserError, match="told by Pendulum-v1 itself: float32"):
+    with pytest.raises(UserError, match="defined by Pendulum-v1 itself: float32"):
         plan(env="Pendulum-v1", algo="sac", obs_dtype="float16")
     found = plan(env="Pendulum-v1", preset="libero")
     assert found["transition_bytes"] == 3 * 4 + 4 + 5
@@ -117,13 +117,13 @@ def test_storing_next_observations_doubles_them_in_the_buffer_and_not_in_a_batch
 
 
 def test_a_buffer_larger_than_memory_is_refused_with_the_largest_that_fits() -> None:
-    wishes = {"algo": "sac", "obs_shape": "256,256,3", "obs_dtype": "uint8", "action_size": 7}
+    options = {"algo": "sac", "obs_shape": "256,256,3", "obs_dtype": "uint8", "action_size": 7}
     with pytest.raises(UserError, match="does not fit") as refused:
-        plan(**wishes, replay_transitions=1_000_000)
+        plan(**options, replay_transitions=1_000_000)
     largest = int(refused.value.fixes[0].removeprefix("--replay-transitions "))
-    assert plan(**wishes, replay_transitions=largest)["buffer_bytes"] <= 0.9 * LAPTOP.ram_bytes
+    assert plan(**options, replay_transitions=largest)["buffer_bytes"] <= 0.9 * LAPTOP.ram_bytes
     with pytest.raises(UserError, match="does not fit"):
-        plan(**wishes, replay_transitions=largest + 1)
+        plan(**options, replay_transitions=largest + 1)
 
 
 def test_a_buffer_that_nobody_asked_for_is_cut_to_what_fits_and_that_is_said() -> None:

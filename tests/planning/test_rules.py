@@ -5,7 +5,7 @@ import pytest
 from batchwright.core.machine import GIB, Gpu, Machine
 from run_batchwright import LAPTOP, plan
 
-# (check, wishes that break it, a figure its message must have, wishes that keep it)
+# (check, options that break it, a figure its message must have, options that keep it)
 RULES = [
     ("minibatch-size", {"minibatch_transitions": 16}, "32-256", {"minibatch_transitions": 64}),
     ("minibatch-size", {"minibatch_transitions": 1024}, "32-256", {"minibatch_transitions": 256}),

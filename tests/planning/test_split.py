@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchwright.core.errors import UserError
-from batchwright.planning.episodes import EpisodeCut, episode_cut
-from batchwright.planning.quantity import Plan
+from batchwright.planning.episode_plan import EpisodeCut, episode_cut
+from batchwright.planning.plan import Plan
 from batchwright.planning.split import Split, auto_minibatch, divisors_of_product, largest_divisor, near_equal_split
 from run_batchwright import plan
 
@@ -101,8 +101,8 @@ def test_any_positive_integers_make_a_valid_plan(
     minibatch=st.none() | st.integers(1, 10**9),
 )
 def test_sequences_are_never_cut(num_envs: int, sequences: int, seq_length: int, minibatch: int | None) -> None:
-    wishes = {"num_envs": num_envs, "rollout_steps": sequences * seq_length, "seq_length": seq_length}
-    found = plan(**wishes, minibatch_transitions=minibatch)
+    options = {"num_envs": num_envs, "rollout_steps": sequences * seq_length, "seq_length": seq_length}
+    found = plan(**options, minibatch_transitions=minibatch)
     assert found["minibatch_transitions"] % seq_length == 0
     assert_whole(found, num_envs * sequences * seq_length, seq_length)
 
@@ -146,14 +146,14 @@ def test_no_shorter_rollout_of_episodes_outgrows_the_room_of_its_program(
 
 
 def test_a_plan_of_episodes_cuts_by_what_was_stated() -> None:
-    wishes = {"rollout_episodes": 10, "episode_steps": 500}
-    # 640 rows: ten minibatches of 64; four; half of it (S0); all of it.
-    assert episode_cut(plan(**wishes, minibatch_transitions=64)).parts(640) == 10
-    assert episode_cut(plan(**wishes, minibatches=4)).parts(640) == 4
-    assert episode_cut(plan(**wishes)).parts(640) == 2
-    assert episode_cut(plan(**wishes, minibatch_transitions=999_999)).parts(640) == 1
+    options = {"rollout_episodes": 10, "episode_steps": 500}
+    # 640 rows: ten minibatches of 64; four; half of it; all of it.
+    assert episode_cut(plan(**options, minibatch_transitions=64)).parts(640) == 10
+    assert episode_cut(plan(**options, minibatches=4)).parts(640) == 4
+    assert episode_cut(plan(**options)).parts(640) == 2
+    assert episode_cut(plan(**options, minibatch_transitions=999_999)).parts(640) == 1
     assert episode_cut(plan(rollout_episodes=10, minibatch_transitions=999_999)).parts(640) == 1
-    assert episode_cut(plan(**wishes, algo="reinforce")).parts(640) == 1
+    assert episode_cut(plan(**options, algo="reinforce")).parts(640) == 1
     assert episode_cut(plan(rollout_episodes=10, algo="reinforce")).parts(640) == 1
 
 

@@ -5,8 +5,8 @@ import pytest
 from run_batchwright import plan
 
 
-def threads(**wishes: object) -> int:
-    return plan(**({"algo": "sac", "obs_shape": "17", "action_size": 6, "cores": 8} | wishes))["learner_threads"]
+def threads(**options: object) -> int:
+    return plan(**({"algo": "sac", "obs_shape": "17", "action_size": 6, "cores": 8} | options))["learner_threads"]
 
 
 def test_an_update_of_wide_networks_gets_two_threads() -> None:

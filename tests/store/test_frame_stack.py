@@ -8,14 +8,14 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from test_replay_buffer import Walk, source
+from test_replay_buffer import Walk, rng
 
 from batchwright.core.errors import UserError
 from batchwright.data.rollout import Rollout
 from batchwright.envs.spaces import box
 from batchwright.store import replay_files
 from batchwright.store.frame_stack import FrameStack
-from batchwright.store.replay import ReplayBuffer, gather
+from batchwright.store.replay_buffer import ReplayBuffer, gather
 from batchwright.store.replay_files import ReplayFiles
 
 FRAMES = 3
@@ -86,10 +86,10 @@ def test_every_draw_is_that_of_whole_observations(begins: str, on_device: bool, 
         if turn % 7 == 6:
             once.cut(), whole.cut()
             walk.restart()
-        draws = [buffer.draw_transitions(source(turn), 200) for buffer in (once, whole)]
+        draws = [buffer.draw_transitions(rng(turn), 200) for buffer in (once, whole)]
         assert_same(*(gather(buffer.frames, draw) for buffer, draw in zip((once, whole), draws, strict=True)))
         if len(whole.table.whole().first):
-            found = [buffer.draw_subsequences(source(turn), 20, 4) for buffer in (once, whole)]
+            found = [buffer.draw_subsequences(rng(turn), 20, 4) for buffer in (once, whole)]
             assert_same(*(gather(b.frames, f.draw) for b, f in zip((once, whole), found, strict=True)))
 
 
@@ -108,7 +108,7 @@ def test_a_buffer_of_stacks_comes_back_from_its_parts(tmp_path: Path, monkeypatc
     again.table.take(once.table.to_array())
     ReplayFiles(again).load(tmp_path, ReplayFiles(once).save(tmp_path))
     walk.feed(again, whole, steps=5)
-    draws = [buffer.draw_transitions(source(), 500) for buffer in (again, whole)]
+    draws = [buffer.draw_transitions(rng(), 500) for buffer in (again, whole)]
     assert_same(*(gather(buffer.frames, draw) for buffer, draw in zip((again, whole), draws, strict=True)))
 
 
@@ -122,7 +122,7 @@ def test_what_is_no_stack_is_refused_and_nothing_is_stored() -> None:
     with pytest.raises(UserError, match="no stack of 3 frames"):
         once.add(rollout, reward, episodes, walk.lengths)
     assert once.table.written == before
-    assert gather(once.frames, once.draw_transitions(source(), 10)).obs.shape == (10, 2 * FRAMES, 1, 2)
+    assert gather(once.frames, once.draw_transitions(rng(), 10)).obs.shape == (10, 2 * FRAMES, 1, 2)
 
 
 @pytest.mark.parametrize(("frames", "shape"), [(3, (4, 84, 84)), (2, ()), (200, (200, 2))])

@@ -13,7 +13,7 @@ from batchwright.core.errors import UserError
 from batchwright.data.rollout import Episodes, Rollout
 from batchwright.envs.spaces import box
 from batchwright.store import replay_files
-from batchwright.store.replay import Draw, ReplayBuffer, gather
+from batchwright.store.replay_buffer import Draw, ReplayBuffer, gather
 from batchwright.store.replay_files import ReplayFiles
 
 OBS = box(-np.inf, np.inf, (2,))
@@ -26,7 +26,7 @@ class Walk:
     """
 
     def __init__(self, num_envs: int, ends: Any, seed: int = 0) -> None:
-        self.n, self.source = num_envs, np.random.default_rng(seed)
+        self.n, self.rng = num_envs, np.random.default_rng(seed)
         self.ends = ends  # chance that a step ends its episode
         self.number = np.zeros(num_envs, int)
         self.ended, self.lengths = np.zeros(num_envs, bool), np.zeros(num_envs, int)
@@ -43,8 +43,8 @@ class Walk:
             valid = ~self.ended
             before = self.number.copy()
             self.number = self.number + 1
-            end = valid & (self.source.random(self.n) < self.ends)
-            terminated = end & (self.source.random(self.n) < 0.5)
+            end = valid & (self.rng.random(self.n) < self.ends)
+            terminated = end & (self.rng.random(self.n) < 0.5)
             self.lengths = np.where(valid, self.lengths + 1, 0)
             self.returns = np.where(valid, self.returns + before, 0.0)
             for i in np.flatnonzero(valid):
@@ -84,7 +84,7 @@ def drawn(buffer: ReplayBuffer, draw: Draw) -> list[tuple[int, int, int, bool]]:
     ]
 
 
-def source(seed: int = 0) -> np.random.Generator:
+def rng(seed: int = 0) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
 
 
@@ -98,14 +98,14 @@ def test_every_draw_is_a_transition_that_happened(with_next: bool, on_device: bo
         if turn % 5 == 4:
             buffer.cut()
             walk.restart()
-        assert set(drawn(buffer, buffer.draw_transitions(source(turn), 200))) <= walk.true
+        assert set(drawn(buffer, buffer.draw_transitions(rng(turn), 200))) <= walk.true
 
 
 def test_the_newest_transitions_can_all_be_drawn_and_older_ones_not() -> None:
     buffer, walk = made(transitions=12, num_envs=2), Walk(2, 0.0)
     for _ in range(5):
         walk.feed(buffer, 4)
-    found = set(drawn(buffer, buffer.draw_transitions(source(), 2000)))
+    found = set(drawn(buffer, buffer.draw_transitions(rng(), 2000)))
     # 20 steps were taken; 12 transitions of 2 columns are the newest 6 of each.
     assert found == {(i, k, k + 1, False) for i in range(2) for k in range(14, 20)}
     assert buffer.transitions == 12
@@ -114,7 +114,7 @@ def test_the_newest_transitions_can_all_be_drawn_and_older_ones_not() -> None:
 def test_transitions_are_equally_likely_whatever_their_episodes() -> None:
     buffer, walk = made(transitions=30, num_envs=1), Walk(1, 0.3, seed=3)
     walk.feed(buffer, 30)
-    found = drawn(buffer, buffer.draw_transitions(source(), 20_000))
+    found = drawn(buffer, buffer.draw_transitions(rng(), 20_000))
     counts = np.array([found.count(one) for one in set(found)])
     assert len(counts) == buffer.transitions
     assert counts / 20_000 == pytest.approx(np.full(len(counts), 1 / len(counts)), abs=0.01)
@@ -129,7 +129,7 @@ def test_subsequences_are_timesteps_of_whole_finished_episodes_with_their_return
             walk.restart()
         if not len(buffer.table.whole().first):
             continue
-        found = buffer.draw_subsequences(source(turn), 40, 3)
+        found = buffer.draw_subsequences(rng(turn), 40, 3)
         batch = jax.tree.map(np.asarray, gather(buffer.frames, found.draw))
         for m in range(40):
             env, frames = int(batch.obs[m, 0, 0]), batch.obs[m, :, 1].astype(int)
@@ -146,7 +146,7 @@ def test_subsequences_are_timesteps_of_whole_finished_episodes_with_their_return
 def test_a_whole_episode_is_every_timestep_of_it_once() -> None:
     buffer, walk = made(transitions=60, num_envs=1), Walk(1, 0.2, seed=2)
     walk.feed(buffer, 50)
-    found = buffer.draw_whole(source(), 30, 40)
+    found = buffer.draw_whole(rng(), 30, 40)
     reward = np.asarray(gather(buffer.frames, found.draw).reward)
     assert (found.mask.sum(1) == found.episode_length).all()
     assert (reward * found.mask).sum(1) == pytest.approx(found.episode_return)
@@ -156,7 +156,7 @@ def test_guidance_is_drawn_from_finished_episodes_with_their_returns() -> None:
     buffer, walk = made(transitions=25, num_envs=2), Walk(2, 0.2, seed=4)
     for _ in range(9):
         walk.feed(buffer, 5)
-    draw, returns = buffer.draw_guided(source(), 100)
+    draw, returns = buffer.draw_guided(rng(), 100)
     for (env, frame, _, _), total in zip(drawn(buffer, draw), returns, strict=True):
         home = [t for (i, first), (length, t) in walk.whole.items() if i == env and first <= frame < first + length]
         assert home == [pytest.approx(total)]
@@ -169,7 +169,7 @@ def test_a_cut_episode_is_drawn_as_transitions_and_not_as_an_episode() -> None:
     walk.restart()
     walk.feed(buffer, 3)
     assert len(buffer.table.whole().first) == 0
-    found = set(drawn(buffer, buffer.draw_transitions(source(), 500)))
+    found = set(drawn(buffer, buffer.draw_transitions(rng(), 500)))
     assert found == {(0, k, k + 1, False) for k in [*range(5), 1005, 1006, 1007]}
 
 
@@ -207,7 +207,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def same(one: ReplayBuffer, other: ReplayBuffer) -> bool:
-    draws = [buffer.draw_transitions(source(9), 500) for buffer in (one, other)]
+    draws = [buffer.draw_transitions(rng(9), 500) for buffer in (one, other)]
     batches = [jax.tree.map(np.asarray, gather(b.frames, d)) for b, d in zip((one, other), draws, strict=True)]
     leaves = [jax.tree.leaves(batch) for batch in batches]
     return all(np.array_equal(a, b) for a, b in zip(*leaves, strict=True))

@@ -146,7 +146,7 @@ def test_clear_forgets_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("misuse", "told"),
+    ("misuse", "message"),
     [
         (lambda b: b.add_step(0, 0, 0, 0, 0), "no episode was started"),
         (lambda b: b.finish_episode(0, True, True), "no episode was started"),
@@ -161,8 +161,8 @@ def test_clear_forgets_everything() -> None:
         (lambda b: [b.add_episode([0], [0], [np.ones(2)], [1.0], [0]), _compute(b)], "one value per component"),
     ],
 )
-def test_misuse_is_one_clear_message(misuse: Callable[[TrajectoryBuffer], Any], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_misuse_is_one_clear_message(misuse: Callable[[TrajectoryBuffer], Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         misuse(TrajectoryBuffer())
 
 

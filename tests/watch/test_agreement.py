@@ -25,14 +25,14 @@ def test_rank_correlation_sees_order_and_not_size() -> None:
     assert pearson(x, np.array([0.0, 2.0, 0.0, 2.0])) == pytest.approx(2 / np.sqrt(20))
 
 
-def test_what_does_not_vary_has_no_correlation() -> None:
+def test_constant_values_have_no_correlation() -> None:
     assert spearman(np.ones(4), np.arange(4)) is None
     assert pearson(np.array([1.0]), np.array([2.0])) is None
 
 
-def test_errors_stand_beside_those_of_the_constant() -> None:
-    told = agreement(np.array([1.0, 3.0]), np.array([2.0, 2.0 + 2.0]), constant=3.0)
-    assert (told["error"], told["constant_error"], told["error_share"]) == (1.0, 1.0, 1.0)
+def test_the_error_is_compared_with_that_of_a_constant() -> None:
+    found = agreement(np.array([1.0, 3.0]), np.array([2.0, 2.0 + 2.0]), constant=3.0)
+    assert (found["error"], found["constant_error"], found["error_share"]) == (1.0, 1.0, 1.0)
 
 
 def test_a_png_of_ours_is_read_back_by_pillow_as_it_was() -> None:

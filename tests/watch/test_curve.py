@@ -1,4 +1,4 @@
-"""The learning curve as text: where its marks lie, its size, and what it makes of holes."""
+"""The learning curve as text: where its marks lie, its size, and how it handles missing points."""
 
 import itertools
 import math
@@ -26,9 +26,9 @@ def test_a_braille_curve_has_the_size_asked_for() -> None:
 
 
 def test_curves_of_nothing_of_one_point_and_of_holes_are_drawn() -> None:
-    assert learning_curve([], []) == "no episode has ended: no learning curve"
-    assert learning_curve([1], [math.nan]) == "no episode has ended: no learning curve"
-    assert learning_curve([1, 2], [None, math.inf]) == "no episode has ended: no learning curve"
+    assert learning_curve([], []) == "no learning curve: no episode has ended"
+    assert learning_curve([1], [math.nan]) == "no learning curve: no episode has ended"
+    assert learning_curve([1, 2], [None, math.inf]) == "no learning curve: no episode has ended"
     assert "*" in learning_curve([5], [3.0], ascii=True)
     assert "*" in learning_curve([5, 5, 5], [3.0, 4.0, 5.0], ascii=True)
     assert "*" in learning_curve([1, 2, 3, 4], [1.0, math.nan, None, 1.0], ascii=True)

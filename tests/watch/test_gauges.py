@@ -1,4 +1,4 @@
-"""What is read off the machine: memory by the tightest cgroup, accelerators by nvidia-smi."""
+"""Measurements of the machine: memory by the tightest cgroup, accelerators by nvidia-smi."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ def test_an_accelerator_is_as_busy_as_nvidia_smi_says_on_average(
     assert gauge.read() == {}
 
 
-def test_without_nvidia_smi_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvidia_smi_there_is_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert AcceleratorGauge().read() == {}

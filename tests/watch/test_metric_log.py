@@ -67,7 +67,7 @@ def test_floats_that_json_lacks_are_null_and_named(path: Path) -> None:
     assert read_metrics(path) == [expected | {"nonfinite": ["loss", "kl", "heads"]}]
 
 
-def test_a_line_is_seen_by_a_reader_at_once(path: Path) -> None:
+def test_a_line_is_visible_to_a_reader_at_once(path: Path) -> None:
     log = MetricLog(path)
     log.record({"iteration": 0, "env_steps": 1})
     assert len(read_metrics(path)) == 1
@@ -141,7 +141,7 @@ def test_long_lines_are_found_from_the_end(path: Path) -> None:
         log.record({"iteration": 2, "env_steps": 1})
 
 
-def test_a_full_disk_is_told() -> None:
+def test_a_full_disk_is_reported() -> None:
     log = MetricLog(Path("/dev/full"))
     with pytest.raises(DiskFull, match="/dev/full"):
         log.record({"iteration": 0, "env_steps": 1})
@@ -158,7 +158,7 @@ def test_events_carry_kind_iteration_message_time_and_details(tmp_path: Path) ->
     assert event == expected | {"nonfinite": ["seconds"]}
 
 
-def test_time_valued_names_are_told_by_their_end() -> None:
+def test_time_valued_names_are_recognised_by_their_suffix() -> None:
     assert is_time_valued("collect_seconds")
     assert is_time_valued("steps_per_second")
     assert not is_time_valued("loss")

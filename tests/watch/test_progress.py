@@ -1,4 +1,4 @@
-"""What a user sees: the lines of the seeds with true values, a live line on terminals, few lines elsewhere."""
+"""The progress display: batch lines with true values, a live line on terminals, few lines elsewhere."""
 
 import io
 import math
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from batchwright.planning.quantity import Plan
+from batchwright.planning.plan import Plan
 from batchwright.watch.lines import batch_configuration, batch_header, batch_line, duration, evaluation_line
 from batchwright.watch.progress import Progress
 from batchwright.watch.statistics import MovingStatistics, summarise
@@ -44,14 +44,14 @@ def clock(step_seconds: float) -> Any:
 
 
 def record(iteration: int, value: float | None = 1.0, **more: Any) -> dict[str, Any]:
-    told = {
+    values = {
         "iteration": iteration,
         "env_steps": 2048 * (iteration + 1),
         "loss": 0.0234,
         "entropy": 0.0456,
         "episodes": 10,
     }
-    return told | ({} if value is None else {"episode_return": value}) | more
+    return values | ({} if value is None else {"episode_return": value}) | more
 
 
 def steps_plan(**wishes: Any) -> Plan:
@@ -63,7 +63,7 @@ def train(progress: Progress, count: int) -> None:
         progress.iteration(record(iteration, float(iteration)))
 
 
-def test_the_header_of_episodes_is_the_one_of_the_seed() -> None:
+def test_the_header_of_episodes_names_episodes_epochs_and_minibatch() -> None:
     found = plan(rollout_episodes=10, epochs=4, minibatch_transitions=64)
     assert batch_header(found) == "Batch Training: 10 episodes per batch, 4 update epochs, 64 minibatch size"
 
@@ -73,7 +73,7 @@ def test_the_header_of_steps_names_environments_and_steps() -> None:
     assert batch_header(steps_plan()) == expected
 
 
-def test_the_batch_configuration_is_the_one_of_the_seed() -> None:
+def test_the_batch_configuration_uses_the_names_of_rl_games() -> None:
     found = plan(num_envs=16, rollout_steps=16, epochs=8)
     assert batch_configuration(found).splitlines() == [
         "[INFO]: Batch configuration:",
@@ -108,12 +108,14 @@ def test_every_kind_of_plan_has_a_header_without_holes(wishes: dict[str, Any]) -
     Progress(found, io.StringIO()).iteration(record(0))
 
 
-def test_the_batch_line_is_the_one_of_the_seed() -> None:
+def test_the_batch_line_shows_return_loss_entropy_success_and_focus() -> None:
     moving = MovingStatistics()
     for value in (2.123, 1.234):
         moving.add(value)
-    told = record(0, success_rate=0.6, **{"component/graph_reward/weight": 0.423, "component/spawn_reward/weight": 0.3})
-    assert batch_line(told, moving) == (
+    values = record(
+        0, success_rate=0.6, **{"component/graph_reward/weight": 0.423, "component/spawn_reward/weight": 0.3}
+    )
+    assert batch_line(values, moving) == (
         "Batch   0 | R:  1.234 (MA:  1.679, Best:  2.123) | Loss:  0.0234 | Entropy:  0.0456 | Episodes: 10 | "
         "Success: 0.60 | Focus: graph_reward(0.423)"
     )
@@ -124,13 +126,13 @@ def test_success_and_focus_are_left_out_where_the_task_has_none_and_nothing_is_m
     assert line == "Batch  12 | R:      - (MA:      -, Best:      -) | Loss:       - | Entropy:       - | Episodes: 0"
 
 
-def test_an_evaluation_is_told_in_one_line() -> None:
+def test_an_evaluation_fits_in_one_line() -> None:
     assert evaluation_line(summarise([10, 20])) == (
         "mean return 15.00, median 15.00, IQR 12.50 to 17.50, IQM 15.00 (95% interval 10.00 to 20.00) over 2 episodes"
     )
     assert evaluation_line(summarise([])) == "no return over 0 episodes"
     assert evaluation_line(summarise([1.0, 2.0]) | {"success_rate": 0.5}).endswith("over 2 episodes; success 50%")
-    assert evaluation_line(summarise([1.0, math.nan])).endswith("over 2 episodes; 1 episode left out, not finite")
+    assert evaluation_line(summarise([1.0, math.nan])).endswith("over 2 episodes; 1 episode excluded (NaN or infinite)")
 
 
 def test_durations_read_like_a_clock() -> None:
@@ -157,7 +159,7 @@ def test_plain_output_has_the_first_and_the_last_batch_and_about_forty_lines(ite
     assert len(text.splitlines()) <= 42
 
 
-def test_a_run_whose_end_is_not_known_shows_ever_rarer_lines() -> None:
+def test_a_run_without_a_known_end_shows_lines_ever_more_rarely() -> None:
     stream = io.StringIO()
     bare = Plan("on-policy", "ppo", {})
     train(Progress(bare, stream), 10_000)
@@ -248,11 +250,11 @@ def test_a_resumed_run_goes_on_with_moving_figures_and_curve() -> None:
     straight, resumed = io.StringIO(), io.StringIO()
     records = [record(i, float(i * i % 11)) for i in range(60)]
     whole = Progress(steps_plan(), straight, total_iterations=60, clock=clock(1.0))
-    for told in records:
-        whole.iteration(told)
+    for values in records:
+        whole.iteration(values)
     later = Progress(steps_plan(), resumed, total_iterations=60, past=records[:31], clock=clock(1.0))
-    for told in records[31:]:
-        later.iteration(told)
+    for values in records[31:]:
+        later.iteration(values)
     for progress in (whole, later):
         progress.finish({})
     assert straight.getvalue().splitlines()[-20:] == resumed.getvalue().splitlines()[-20:]

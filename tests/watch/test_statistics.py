@@ -115,7 +115,7 @@ def test_an_iteration_without_episodes_has_no_return_and_leaves_the_rest() -> No
 def test_a_resumed_run_goes_on_with_the_figures_of_its_record() -> None:
     straight, resumed = MovingStatistics(), MovingStatistics()
     records = [{"iteration": i, "episode_return": float(i * i % 7)} for i in range(20)]
-    straight.replay(records, "episode_return")
-    resumed.replay(records[:13], "episode_return")
-    resumed.replay(records[13:], "episode_return")
+    straight.add_records(records, "episode_return")
+    resumed.add_records(records[:13], "episode_return")
+    resumed.add_records(records[13:], "episode_return")
     assert (straight.moving, straight.best) == (resumed.moving, resumed.best)

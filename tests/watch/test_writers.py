@@ -14,7 +14,8 @@ import pytest
 
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
-from batchwright.watch.writers import CsvWriter, SafeWriter, make_writers, numbers_of
+from batchwright.watch.json_lines import numbers_of
+from batchwright.watch.writers import CsvWriter, SafeWriter, make_writers
 
 
 class Breaking:
@@ -118,9 +119,9 @@ def test_csv_of_a_resumed_run_has_each_iteration_once(tmp_path: Path) -> None:
     assert [row["iteration"] for row in rows(path)] == [str(iteration) for iteration in range(9)]
 
 
-def test_numbers_are_what_a_curve_can_be_drawn_of() -> None:
-    told = {"a": 1, "b": np.float32(0.5), "c": None, "d": "text", "e": float("nan"), "f": [1], "g": np.array(2.0)}
-    assert numbers_of(told) == {"a": 1.0, "b": 0.5, "g": 2.0}
+def test_only_finite_numbers_are_passed_on() -> None:
+    values = {"a": 1, "b": np.float32(0.5), "c": None, "d": "text", "e": float("nan"), "f": [1], "g": np.array(2.0)}
+    assert numbers_of(values) == {"a": 1.0, "b": 0.5, "g": 2.0}
 
 
 def events(folder: Path) -> list[Any]:
@@ -153,7 +154,7 @@ def test_tensorboard_events_hold_every_metric_over_environment_steps(tmp_path: P
     assert "tensorflow" not in sys.modules
 
 
-def test_a_resumed_run_tells_tensorboard_where_it_goes_on(tmp_path: Path) -> None:
+def test_a_resumed_run_marks_its_start_for_tensorboard(tmp_path: Path) -> None:
     pytest.importorskip("tensorboardX")
     for start in (0, 2):
         (writer,) = make_writers(["tensorboard"], RunDir(tmp_path), pytest.fail)

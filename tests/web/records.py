@@ -1,4 +1,4 @@
-"""Run directories made by hand: what the page and the report read, without training."""
+"""Run directories for the page and the report, written without training."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_a_run_is_shown_whole(visit: Visit) -> None:
     assert visit.errors == []
 
 
-def test_advice_appears_while_one_looks(visit: Visit) -> None:
+def test_advice_appears_on_an_open_page(visit: Visit) -> None:
     page = visit.open("#/run/run-0")
     has_text(page, "figure.chart .title", "Return")
     assert page.locator(".advice li").count() == 0
@@ -261,7 +261,7 @@ def check_harmless(page: Any) -> None:
     assert page.locator("main b >> text=bold").count() == 0
 
 
-def test_a_run_that_is_deleted_is_said_and_what_was_read_stays(visit: Visit) -> None:
+def test_a_deleted_run_is_reported_and_what_was_read_stays(visit: Visit) -> None:
     page = visit.open("#/run/run-0")
     page.wait_for_selector("figure.chart path.line")
     shutil.rmtree(visit.runs / "run-0")

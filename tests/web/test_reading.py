@@ -1,4 +1,4 @@
-"""Records as they are written, cut, torn and lost: read on, shown as far as they go, never an exception."""
+"""Records that are being written, cut, torn or lost are read and shown as far as possible, without exceptions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from batchwright.web.tail import Tail
 
 def read(run: Path) -> RunRecord:
     record = RunRecord(Folder(run.parent), run.name)
-    record.look()
+    record.refresh()
     record.read_metrics()
     return record
 
@@ -119,7 +119,7 @@ def test_few_digits_are_those_of_printing() -> None:
     assert rounded([np.inf, -np.inf, np.nan]) == [None, None, None]
 
 
-def test_a_spike_of_one_row_in_a_million_is_still_seen() -> None:
+def test_a_spike_of_one_row_in_a_million_stays_visible() -> None:
     values = np.zeros(1_000_000)
     values[123_456] = 50.0
     size = rows_per_bucket(len(values), 512)
@@ -144,7 +144,7 @@ def test_the_later_buckets_of_a_growing_record_join_the_earlier_ones(tmp_path: P
             assert first[part][name] + values == whole[part][name], name
 
 
-def test_a_digest_is_no_curve_even_where_it_looks_like_a_number(tmp_path: Path) -> None:
+def test_a_digest_is_no_curve_even_if_it_has_only_digits(tmp_path: Path) -> None:
     record = read(make_run(tmp_path / "run", 5))
     assert "parameters_digest" not in record.columns.names()
     assert record.columns["episode_return"].tolist() == [0, 10, 20, 30, 40]
@@ -189,8 +189,8 @@ def test_a_broken_file_leaves_the_rest_to_be_shown(tmp_path: Path, name: str, co
     if content is not None:
         (run / name).write_bytes(content)
     record = read(run)
-    told = json.dumps([details(record), curves(record, 64)], allow_nan=False)
-    assert "entropy-collapse" in told or name == "events.jsonl"
+    text = json.dumps([details(record), curves(record, 64)], allow_nan=False)
+    assert "entropy-collapse" in text or name == "events.jsonl"
     if name in ("plan.json", "config.yaml") and content in (None, b"{", b"[]", b"env: [unclosed"):
         assert any(name in note for note in record.notes())
 
@@ -208,8 +208,8 @@ def test_clock_jumps_are_noted(tmp_path: Path) -> None:
     ahead = time.time() + 10_000
     os.utime(run / "metrics.jsonl", (ahead, ahead))
     notes = " ".join(read(run).notes())
-    assert "the clock went back by 4,990 s" in notes
-    assert "dated in the future" in notes
+    assert "the clock was set back by 4,990 s" in notes
+    assert "lie in the future" in notes
 
 
 def test_more_metrics_than_anybody_logs_are_cut_with_a_note(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_more_metrics_than_anybody_logs_are_cut_with_a_note(tmp_path: Path) -> N
         ("crashed", 7, [event("diverged", 4), event("resume", 4)]),
     ],
 )
-def test_what_became_of_a_run_is_told_by_its_record(
+def test_the_status_of_a_run_follows_from_its_record(
     tmp_path: Path, expected: str, lines: int, events: list[dict[str, Any]]
 ) -> None:
     assert read(make_run(tmp_path / "run", lines, events=events)).summary()["status"] == expected

@@ -14,7 +14,7 @@ from records import ADVICE, event, line, make_run
 from records import plan as plan_record
 
 from batchwright.core.errors import UserError
-from batchwright.planning.quantity import plan_from_dict
+from batchwright.planning.plan import plan_from_dict
 from batchwright.web.figures import figures_of
 from batchwright.web.groups import group_runs, median_curves, scores
 from batchwright.web.picture import picture
@@ -68,10 +68,10 @@ def test_the_report_has_the_findings_of_the_doctor(tmp_path: Path) -> None:
     assert "reward[0] of environment 2 is nan" in first["message"]
 
 
-def test_advice_is_told_in_parts_without_saying_anything_twice(tmp_path: Path) -> None:
+def test_advice_is_split_into_parts_without_repetition(tmp_path: Path) -> None:
     text = "stuck: no gain in 50 iterations. Likely cause: the rate is low. Try: --learning-rate 0.001"
-    said = event("advice", 7, text, finding="stuck", evidence={"gain": 0.012345678, "window": 50}, flags=["--a 1"])
-    (found,) = data_of(write_report([make_run(tmp_path / "run", 3, events=[said])]))["runs"][0]["advice"]
+    advice = event("advice", 7, text, finding="stuck", evidence={"gain": 0.012345678, "window": 50}, flags=["--a 1"])
+    (found,) = data_of(write_report([make_run(tmp_path / "run", 3, events=[advice])]))["runs"][0]["advice"]
     assert found["message"] == "no gain in 50 iterations."
     assert found["evidence"] == "gain 0.01235, window 50"
 
@@ -97,7 +97,7 @@ def test_a_report_of_a_record_that_is_broken_is_written_with_notes(tmp_path: Pat
     (run / "metrics.jsonl").write_bytes(b'{"iteration": 0, "loss": 1}\ntorn')
     notes = " ".join(data_of(write_report([run]))["runs"][0]["summary"]["notes"])
     assert "plan.json" in notes
-    assert "the last line is not whole" in notes
+    assert "the last line is incomplete" in notes
 
 
 def test_videos_are_in_the_file_unless_they_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_videos_are_in_the_file_unless_they_are_too_large(tmp_path: Path, monkey
     assert [(video["file"], video["data"]) for video in found["embedded"]] == [
         ("a.gif", "data:image/gif;base64,R0lGODlh")
     ]
-    assert "left out: large.gif." in " ".join(found["summary"]["notes"])
+    assert "too large for the report: large.gif." in " ".join(found["summary"]["notes"])
 
 
 def test_runs_that_differ_in_the_seed_alone_are_one_setting(tmp_path: Path) -> None:
@@ -186,18 +186,18 @@ def test_a_damaged_plan_has_a_picture_or_none(record: dict[str, Any]) -> None:
     assert found is None or "? " in " ".join(found["stages"][0]["lines"])
 
 
-def test_what_is_no_run_is_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_run_is_refused_with_the_nearest(tmp_path: Path) -> None:
     make_run(tmp_path / "cartpole", 1)
     with pytest.raises(UserError, match="is not a run directory") as refused:
         write_report([tmp_path / "cartpol"])
     assert refused.value.fixes == (str(tmp_path / "cartpole"),)
     with pytest.raises(UserError, match="is a directory"):
         write_report([tmp_path / "cartpole"], tmp_path)
-    with pytest.raises(UserError, match="need a name for their report"):
+    with pytest.raises(UserError, match="needs an output file"):
         write_report([tmp_path / "cartpole", make_run(tmp_path / "other", 1)])
 
 
-def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+def test_runs_with_the_same_name_are_distinguished_by_their_folders(tmp_path: Path) -> None:
     runs = seeds(tmp_path / "a", [1.0]) + seeds(tmp_path / "b", [2.0])
     found = data_of(write_report([*runs, runs[0]], tmp_path / "r.html"))
     assert [run["summary"]["name"] for run in found["runs"]] == ["a/s0", "b/s0"]

@@ -1,4 +1,4 @@
-"""The server: for those who have the link, on this machine, reading only."""
+"""The server: only with the link, only on this machine, read-only."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ PATHS = ["/", "/assets/page.js", "/api/state", "/api/run?run=first", "/video?run
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_nothing_is_told_without_the_token(client: Client, path: str) -> None:
+def test_nothing_is_served_without_the_token(client: Client, path: str) -> None:
     joint = "&" if "?" in path else "?"
     for cookie in ("", f"batchwright_{client.port}=guess", f"other={client.server.token}", "==;;,\x7f"):
         assert client.ask(path, cookie=cookie)[0] == 403

@@ -1,4 +1,4 @@
-"""A plan as a command line of LeRobot, with what its own trainer cannot do said beside it."""
+"""A plan as a command line of LeRobot, with notes on what its trainer cannot do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from batchwright.core.errors import UserError
-from batchwright.planning.quantity import Plan
+from batchwright.planning.plan import Plan
 
 TRAIN_SCRIPT = "$(which lerobot-train)"
 
@@ -36,20 +36,20 @@ def command(plan: Plan) -> list[str]:
 
 
 def limits(plan: Plan) -> list[str]:
-    """What of the plan `lerobot-train` 0.4 cannot carry out by itself."""
-    said = []
+    """Parts of the plan that `lerobot-train` 0.4 cannot carry out."""
+    notes = []
     if plan["accumulation"] > 1:
-        said.append(
+        notes.append(
             f"lerobot-train does not accumulate gradients: it would update on {plan['samples_per_step']} samples, "
             f"not on {plan['samples_per_update']}; --steps counts micro-batches here."
         )
     if plan["gradient_checkpointing"]:
-        said.append(f"lerobot-train has no gradient checkpointing for {plan.algo}.")
+        notes.append(f"lerobot-train has no gradient checkpointing for {plan.algo}.")
     if plan["datasets"] > 1:
-        said.append("lerobot-train 0.4 refuses several datasets in one run: merge them first.")
+        notes.append("lerobot-train 0.4 refuses several datasets in one run: merge them first.")
     if plan.get("max_grad_norm") is not None:
-        said.append(f"lerobot-train takes its clipping from the policy's preset, not {plan['max_grad_norm']}.")
-    return said
+        notes.append(f"lerobot-train takes its clipping from the policy's preset, not {plan['max_grad_norm']}.")
+    return notes
 
 
 def text(plan: Plan) -> str:

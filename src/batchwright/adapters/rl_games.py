@@ -1,11 +1,12 @@
-"""A plan in the words of rl_games and Isaac Lab."""
+"""A plan as settings of rl_games and Isaac Lab."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from batchwright.core.errors import UserError
-from batchwright.planning.quantity import DERIVED, Plan
+from batchwright.planning.plan import Plan
+from batchwright.planning.quantity import DERIVED
 
 
 def settings(plan: Plan) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def settings(plan: Plan) -> dict[str, Any]:
 
 
 def yaml_fragment(plan: Plan) -> str:
-    """The part of a YAML file that the plan settles."""
+    """The part of a YAML file that the plan sets."""
     lines = [f"    {name}: {_scalar(value)}" for name, value in settings(plan).items()]
     return "\n".join(["params:", "  config:", *lines])
 
@@ -51,7 +52,7 @@ def overrides(plan: Plan) -> list[str]:
 
 
 def batch_block(plan: Plan) -> str:
-    """The block that says what was calculated."""
+    """The block with the calculated batch sizes."""
     config = settings(plan)
     auto = " (auto-calculated)" if plan.quantities["minibatch_transitions"].source == DERIVED else ""
     return "\n".join(
@@ -68,7 +69,7 @@ def batch_block(plan: Plan) -> str:
 
 
 def limits(plan: Plan) -> list[str]:
-    """What of the plan rl_games does not carry out by itself."""
+    """Parts of the plan that rl_games does not carry out."""
     start, end = plan["entropy_start"], plan["entropy_end"]
     return [f"rl_games keeps entropy_coef at {start}; the plan anneals it to {end}."] if start != end else []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from batchwright.core.errors import UserError
-from batchwright.planning.quantity import Plan
+from batchwright.planning.plan import Plan
 
 CLASSES = {"ppo": "PPO", "a2c": "A2C", "sac": "SAC", "dqn": "DQN"}
 
@@ -13,7 +13,10 @@ CLASSES = {"ppo": "PPO", "a2c": "A2C", "sac": "SAC", "dqn": "DQN"}
 def arguments(plan: Plan) -> dict[str, Any]:
     """`{"class", "n_envs", "total_timesteps", "kwargs"}` in Stable-Baselines3's own names."""
     if plan.algo not in CLASSES:
-        raise UserError(f"Stable-Baselines3 has no {plan.algo}.", ["--algo ppo", "--algo a2c"])
+        raise UserError(
+            f"a plan of {plan.algo} cannot be written for Stable-Baselines3; one of {', '.join(CLASSES)} can.",
+            ["--algo ppo", "--algo a2c"],
+        )
     if plan.get("rollout_episodes"):
         raise UserError(
             "Stable-Baselines3 rolls out a fixed number of steps, not whole episodes.",
@@ -21,7 +24,7 @@ def arguments(plan: Plan) -> dict[str, Any]:
         )
     for name, flag in (("num_agents", "--num-agents"), ("seq_length", "--seq-length")):
         if plan.get(name, 1) > 1:
-            raise UserError(f"Stable-Baselines3 knows no {name}.", [f"leave out {flag}"])
+            raise UserError(f"Stable-Baselines3 has no {name}.", [f"leave out {flag}"])
     if plan.get("redistribute") or plan.get("episodic_reward"):
         flag = "--redistribute" if plan.get("redistribute") else "--episodic-reward"
         raise UserError("Stable-Baselines3 has no delayed rewards and no return decomposition.", [f"leave out {flag}"])
@@ -65,7 +68,7 @@ def _replay(plan: Plan) -> dict[str, Any]:
 
 
 def limits(plan: Plan) -> list[str]:
-    """What of the plan Stable-Baselines3 does not carry out by itself."""
+    """Parts of the plan that Stable-Baselines3 does not carry out."""
     start, end = plan.get("entropy_start"), plan.get("entropy_end")
     return [f"ent_coef stays at {start}; the plan anneals it to {end}."] if start != end else []
 

@@ -1,4 +1,4 @@
-"""The doctor beside a training of Stable-Baselines3: `model.learn(..., callback=DoctorCallback())`."""
+"""The doctor as a callback of Stable-Baselines3: `model.learn(..., callback=DoctorCallback())`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from batchwright.core.errors import UserError
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.live import LiveDoctor
-from batchwright.doctor.logs.names import in_their_words, translated
+from batchwright.doctor.logs.names import as_trainer_settings, translated
 from batchwright.doctor.run_history import Facts
 from batchwright.doctor.text import one_line
 
@@ -22,7 +22,7 @@ except ImportError as error:  # the one place that needs it
 
 
 class DoctorCallback(BaseCallback):  # type: ignore[misc]
-    """Says, after each rollout, what is newly wrong; `findings` keeps all that was said.
+    """Reports new findings after each rollout; `findings` keeps all of them.
 
     It reads the model's settings and its logger, changes nothing, and works with PPO and A2C.
     """
@@ -38,14 +38,14 @@ class DoctorCallback(BaseCallback):  # type: ignore[misc]
         return True
 
     def _on_rollout_end(self) -> None:
-        """The logger holds the update before this rollout: it is looked at together with the returns since."""
-        told = self.logger.name_to_value
-        if "train/loss" not in told and "train/policy_loss" not in told:
+        """Diagnoses the update before this rollout, which the logger holds, with the returns since."""
+        logged = self.logger.name_to_value
+        if "train/loss" not in logged and "train/policy_loss" not in logged:
             return
         if self._doctor is None:
             self._doctor = LiveDoctor(facts_of_model(self.model, self.locals.get("total_timesteps")))
         record: dict[str, Any] = {"iteration": self._iteration, "env_steps": self.num_timesteps}
-        for name, value in told.items():
+        for name, value in logged.items():
             found = translated("sb3", name, float(value)) if isinstance(value, int | float | np.number) else None
             record |= {} if found is None else {found[0]: found[1]}
         episodes = self.model.ep_info_buffer or ()
@@ -53,23 +53,23 @@ class DoctorCallback(BaseCallback):  # type: ignore[misc]
             record["episode_return"] = float(np.mean([episode["r"] for episode in episodes]))
             record["episode_length"] = float(np.mean([episode["l"] for episode in episodes]))
         self._iteration += 1
-        for finding in self._doctor.look(record):
-            self._tell(finding)
+        for finding in self._doctor.check(record):
+            self._report(finding)
 
     def _on_training_end(self) -> None:
         if self._doctor is not None:
-            for finding in self._doctor.last_look()[0]:
-                self._tell(finding)
+            for finding in self._doctor.final_check()[0]:
+                self._report(finding)
 
-    def _tell(self, finding: Finding) -> None:
-        flags = tuple(words for flags in finding.flags if (words := in_their_words("sb3", flags)))
+    def _report(self, finding: Finding) -> None:
+        flags = tuple(words for flags in finding.flags if (words := as_trainer_settings("sb3", flags)))
         finding = replace(finding, flags=flags)
         self.findings.append(finding)
         self._say(f"doctor: {one_line(finding)}")
 
 
 def facts_of_model(model: Any, total_steps: int | None) -> Facts:
-    """What a model of Stable-Baselines3 tells of its numbers."""
+    """The settings of a Stable-Baselines3 model, as the doctor needs them."""
     from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
     normaliser = unwrap_vec_normalize(model.env)

@@ -1,1 +1,1 @@
-"""The commands of `batchwright`: each reads its words, calls the library, prints."""
+"""The commands of `batchwright`: each parses its arguments, calls the library and prints."""

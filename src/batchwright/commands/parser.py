@@ -1,4 +1,4 @@
-"""Words to values: flags are built from the schema, complaints are ours."""
+"""Parses command lines: flags are built from the schema, errors are UserErrors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from batchwright.core.errors import UserError, did_you_mean
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse whose complaints are ours: one message with the nearest words, raised and not printed."""
+    """argparse that raises UserError with the nearest flags instead of printing usage and exiting."""
 
     def error(self, message: str) -> NoReturn:
         words = message.removeprefix("unrecognized arguments: ").split()
@@ -34,7 +34,7 @@ ENVIRONMENT, RECORDING = "env", "data"
 """What the first word of a command names."""
 
 
-def add_wishes(
+def add_settings(
     parser: argparse.ArgumentParser,
     leave_out: tuple[str, ...] = (),
     subject: str = ENVIRONMENT,

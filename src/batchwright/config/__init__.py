@@ -1,1 +1,1 @@
-"""Wishes: what a user may ask for, how it is read, and where each value came from."""
+"""Settings of a run: the schema, how they are read, and where each value came from."""

@@ -1,6 +1,6 @@
-"""Names that other documents and trainers give to our numbers, and what each maps to.
+"""Names that other trainers and texts use for our settings, and what each maps to.
 
-"Batch size" means a different thing in each of them; here the regime decides which of our numbers is meant.
+"Batch size" has a different meaning in each of them; the regime decides which of our settings it is.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ BATCH_SIZE_BY_REGIME = {
 # Sections in which other trainers keep these names; they only group, and add no meaning.
 FOREIGN_SECTIONS = ("trainer", "training")
 
-# What settles the meaning of "batch_size" in a file that names neither algorithm nor policy.
+# What decides the meaning of "batch_size" in a file that names neither algorithm nor policy.
 REPLAY_MARKS = frozenset({"train_batches", "rrd_batch_size", "rrd_sample_size"})
 DATASET_MARKS = frozenset({"num_workers", "gradient_accumulation_steps"})
 
 
 def canonical(key: str, regime: str) -> str | None:
-    """Our name for a key as written (any case), or None when nobody uses it."""
+    """Our name for a key as written (any case), or None where it is unknown."""
     folded = key.lower()
     if folded in FIELDS:
         return folded

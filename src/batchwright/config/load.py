@@ -1,4 +1,4 @@
-"""Wishes from a preset, a YAML file and flags, merged in that order; every value remembers where it came from."""
+"""Settings from a preset, a YAML file and flags, merged in that order; every value keeps its origin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from batchwright.config.schema import FIELDS, SECTION_OF, SECTIONS, Config, flag
 from batchwright.config.values import check
 from batchwright.core.errors import UserError, did_you_mean, quoted
 
-# A file of wishes is a page; anything larger is another kind of file given by mistake.
+# A settings file is a page long; anything larger is another kind of file given by mistake.
 LARGEST_FILE_BYTES = 32_768
 DEEPEST_NESTING = 8
 
@@ -35,7 +35,7 @@ Layered = tuple[Any, Origin]
 
 @dataclass(frozen=True)
 class Resolved:
-    """The merged wishes with their origins; `before_flags` is the same without the command line."""
+    """The merged settings with their origins; `before_flags` is the same without the command line."""
 
     config: Config
     origins: Mapping[str, Origin] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def resolve(
     before: dict[str, Layered] = {}
     for layer in layers:
         before = dict(merged)
-        notes += _drop_silenced(merged, layer)
+        notes += _drop_replaced(merged, layer)
         merged |= layer
     origins = {name: origin for name, (_, origin) in merged.items()}
     before_origins = {name: origin for name, (_, origin) in before.items()}
@@ -93,7 +93,7 @@ def resolve(
 
 
 def _named_preset(entries: list[_Entry], path: Path) -> str | None:
-    """The preset that a file names; one that does not exist is told with its line."""
+    """The preset that a file names; an unknown one is an error with its line."""
     found = [entry for entry in entries if entry.key.lower() == "preset"]
     if not found:
         return None
@@ -108,8 +108,8 @@ def _named_preset(entries: list[_Entry], path: Path) -> str | None:
         raise UserError(f"{path.name}:{found[0].line}: {error.message}", error.fixes) from None
 
 
-# Two ways to state one thing: stating the first on a later layer silences what an earlier layer said of the others.
-SILENCES = {
+# Two names for one thing: stating the first on a later layer removes the others of earlier layers.
+REPLACES = {
     "rollout_steps": ("rollout_episodes", "total_episodes"),
     "rollout_episodes": ("rollout_steps",),
     "minibatches": ("minibatch_transitions",),
@@ -121,15 +121,15 @@ SILENCES = {
 }
 
 
-def _drop_silenced(merged: dict[str, Layered], layer: Mapping[str, Layered]) -> list[str]:
-    """Removes what a later layer replaces under another name; says each removal."""
-    said = []
+def _drop_replaced(merged: dict[str, Layered], layer: Mapping[str, Layered]) -> list[str]:
+    """Removes settings that a later layer replaces under another name; returns a note for each."""
+    notes = []
     for name, (_, origin) in layer.items():
-        for other in SILENCES.get(name, ()):
+        for other in REPLACES.get(name, ()):
             if other in merged and other not in layer:
                 value, was = merged.pop(other)
-                said.append(f"{other} {value} of {was} is replaced by {name} of {origin}")
-    return said
+                notes.append(f"{other} {value} of {was} is replaced by {name} of {origin}")
+    return notes
 
 
 def _from_preset(preset: str) -> dict[str, Layered]:
@@ -192,7 +192,7 @@ def _from_file(entries: list[_Entry], path: Path, regime: str) -> dict[str, Laye
 
 
 def _imply(found: dict[str, Layered], regime: str, elsewhere: frozenset[str]) -> dict[str, Layered]:
-    """A file in the words of one regime means that regime, though it never says so."""
+    """Adds the setting that selects the regime whose names a file uses."""
     rules: list[tuple[str, Any, str, tuple[str, ...]]] = [
         ("redistribute", "rrd", schema.REPLAY, ("rrd_timesteps_per_update", "subsequence_timesteps")),
         ("algo", "sac", schema.REPLAY, ("updates_per_iteration",)),
@@ -224,9 +224,10 @@ def _read_entries(path: Path) -> list[_Entry]:
         empty = node is None or node.tag == "tag:yaml.org,2002:null"
         return [] if empty else list(_walk(node, yaml.SafeLoader(""), path, depth=0))
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
         line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else None
+        problem = problem or str(error).splitlines()[0]
         raise UserError(f"{path.name}{line}: not YAML: {problem}.") from None
     except (RecursionError, ValueError) as error:
         raise UserError(f"{path.name}: not readable as YAML settings: {error}.") from None

@@ -1,4 +1,4 @@
-"""Merged wishes as a YAML file that loads again: every line says where its value came from."""
+"""Merged settings as a YAML file that loads again, with the origin of every value."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from batchwright.config.load import Resolved
 
 
 def to_yaml(resolved: Resolved) -> str:
-    """`config.yaml` of a run: stated wishes only, in the order they were merged."""
-    lines = ["# What was asked for, and where each value came from; plan.json holds what was made of it."]
+    """`config.yaml` of a run: stated settings only, in the order they were merged."""
+    lines = ["# The stated settings and where each came from; plan.json holds every number of the run."]
     for name, origin in resolved.origins.items():
         lines.append(f"{name}: {_scalar(resolved.config.get(name))}  # {origin}")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Every wish a user can state, as frozen dataclasses; None means "not stated: the planner decides".
+"""Every setting of a run, as frozen dataclasses; None means "not stated: the planner decides".
 
 The name of a field is the key in YAML and, with dashes, the flag on the command line. A field's metadata holds its
 help, its bounds and the regimes it belongs to, so that flags, YAML and error messages read one table.
@@ -38,7 +38,7 @@ REGIMES = (ON_POLICY, REPLAY, DATASET)
 LARGEST_COUNT = 10**12
 
 
-def wish(
+def setting(
     help: str,
     *,
     low: float | None = None,
@@ -47,14 +47,14 @@ def wish(
     regimes: tuple[str, ...] = REGIMES,
     unit: str = "",
 ) -> Any:
-    """A field that may be left unstated; bounds are inclusive."""
+    """A field that may be left unset; bounds are inclusive."""
     metadata = {"help": help, "low": low, "high": high, "choices": choices, "regimes": regimes, "unit": unit}
     return field(default=None, metadata=metadata)
 
 
 def count(help: str, unit: str, regimes: tuple[str, ...], low: int = 1, high: int = LARGEST_COUNT) -> Any:
     """A whole number of things."""
-    return wish(help, low=low, high=high, unit=unit, regimes=regimes)
+    return setting(help, low=low, high=high, unit=unit, regimes=regimes)
 
 
 BOTH_RL = (ON_POLICY, REPLAY)
@@ -65,30 +65,30 @@ BOTH_RRD = (REPLAY, RECORDED)
 class Task:
     """What is trained, by which method."""
 
-    env: str | None = wish("environment by name: a Gymnasium id, an EnvPool id, one of our own, or file.py:factory")
-    algo: str | None = wish("algorithm; ppo when not stated", choices=ALGOS, regimes=BOTH_RL)
-    policy: str | None = wish("policy trained on recorded data (the dataset regime)", choices=POLICIES)
-    obs_shape: tuple[int, ...] | None = wish(
+    env: str | None = setting("environment by name: a Gymnasium id, an EnvPool id, one of our own, or file.py:factory")
+    algo: str | None = setting("algorithm; ppo when not stated", choices=ALGOS, regimes=BOTH_RL)
+    policy: str | None = setting("policy trained on recorded data (the dataset regime)", choices=POLICIES)
+    obs_shape: tuple[int, ...] | None = setting(
         "shape of one observation when no environment is named, e.g. 17 or 256,256,3",
         low=1,
         high=10**6,
         regimes=BOTH_RL,
     )
-    obs_dtype: str | None = wish(
+    obs_dtype: str | None = setting(
         "stored type of an observation", choices=("float32", "float16", "uint8"), regimes=BOTH_RL
     )
     action_size: int | None = count("action dimensions when no environment is named", "dimensions", BOTH_RL, high=10**6)
-    action_kind: str | None = wish(
+    action_kind: str | None = setting(
         "kind of actions when no environment is named", choices=("discrete", "continuous"), regimes=BOTH_RL
     )
-    episode_steps: int | None = count("steps of one episode when the environment does not tell", "steps", BOTH_RL)
+    episode_steps: int | None = count("steps of one episode where the environment has no time limit", "steps", BOTH_RL)
 
 
 @dataclass(frozen=True)
 class Experience:
-    """How much is gathered between updates, and how it is cut."""
+    """How much is collected between updates, and how it is split into minibatches."""
 
-    num_envs: int | None = count("environments stepped side by side", "envs", BOTH_RL, high=10**8)
+    num_envs: int | None = count("environments stepped in parallel", "envs", BOTH_RL, high=10**8)
     rollout_steps: int | None = count("steps of each environment per iteration", "steps", BOTH_RL, high=10**9)
     rollout_episodes: int | None = count("whole episodes per rollout, instead of steps", "episodes", (ON_POLICY,))
     num_agents: int | None = count("agents in each environment", "agents", (ON_POLICY,), high=10**6)
@@ -100,7 +100,7 @@ class Experience:
     seq_length: int | None = count("steps of one recurrent sequence; sequences are never cut", "steps", (ON_POLICY,))
     total_steps: int | None = count("environment steps of the whole run", "steps", BOTH_RL)
     total_episodes: int | None = count("episodes of the whole run, with rollout-episodes", "episodes", (ON_POLICY,))
-    hold: str | None = wish(
+    hold: str | None = setting(
         "keep this quantity as it was (preset, file or default) while other numbers change",
         choices=HOLDS,
         regimes=BOTH_RL,
@@ -109,19 +109,21 @@ class Experience:
 
 @dataclass(frozen=True)
 class Replay:
-    """The numbers of replay training and of return decomposition."""
+    """Replay training and return decomposition."""
 
     updates_per_iteration: int | None = count("updates of one iteration", "updates", BOTH_RRD, high=10**9)
     transitions_per_update: int | None = count("transitions one update draws", "transitions", (REPLAY,), high=10**9)
-    episodic_reward: bool | None = wish("show no reward until an episode ends, then its sum", regimes=(REPLAY,))
-    redistribute: str | None = wish(
-        "how rewards are made of episode returns: random timesteps (rrd), without its variance term (rrd-unbiased), "
-        "all timesteps (full), or the return itself as guidance (ircr)",
+    episodic_reward: bool | None = setting(
+        "give no reward until an episode ends, then the sum of its rewards", regimes=(REPLAY,)
+    )
+    redistribute: str | None = setting(
+        "how rewards are made from episode returns: from random timesteps (rrd), the same without its variance term "
+        "(rrd-unbiased), from all timesteps (full), or by the normalised return itself (ircr)",
         choices=REDISTRIBUTIONS,
         regimes=BOTH_RRD,
     )
-    reward_learning_rate: float | None = wish(
-        "step size of the reward network", low=1e-12, high=10.0, regimes=(REPLAY,)
+    reward_learning_rate: float | None = setting(
+        "learning rate of the reward network", low=1e-12, high=10.0, regimes=(REPLAY,)
     )
     rrd_timesteps_per_update: int | None = count(
         "timesteps over all subsequences of one reward update", "timesteps", BOTH_RRD, high=10**9
@@ -131,8 +133,8 @@ class Replay:
     )
     replay_transitions: int | None = count("capacity of the replay buffer", "transitions", (REPLAY,))
     warmup_steps: int | None = count("random steps before the first update", "steps", (REPLAY,), low=0)
-    store_next_obs: bool | None = wish(
-        "store next observations apart instead of sharing frames between neighbours", regimes=(REPLAY,)
+    store_next_obs: bool | None = setting(
+        "store next observations separately instead of sharing frames with the next transition", regimes=(REPLAY,)
     )
     stacked_frames: int | None = count(
         "frames that an observation stacks along its first axis, newest last; each is stored once",
@@ -140,119 +142,134 @@ class Replay:
         (REPLAY,),
         high=128,
     )
-    replay_on: str | None = wish("where the buffer lies", choices=("device", "host"), regimes=(REPLAY,))
-    polyak: float | None = wish(
-        "how far the target moves to the online network at a time; 1 copies it", low=0.0, high=1.0, regimes=(REPLAY,)
+    replay_on: str | None = setting("where the replay buffer is kept", choices=("device", "host"), regimes=(REPLAY,))
+    polyak: float | None = setting(
+        "Polyak factor (tau) of each target update; 1 copies the online network", low=0.0, high=1.0, regimes=(REPLAY,)
     )
-    updates_per_target: int | None = count("updates between two moves of the target", "updates", (REPLAY,), high=10**9)
-    learn_temperature: bool | None = wish("adapt sac's temperature to the target entropy", regimes=(REPLAY,))
-    temperature_start: float | None = wish("sac's first temperature", low=1e-9, high=1e6, regimes=(REPLAY,))
-    target_entropy: float | None = wish(
+    updates_per_target: int | None = count("updates between target updates", "updates", (REPLAY,), high=10**9)
+    learn_temperature: bool | None = setting("adapt sac's temperature (alpha) to the target entropy", regimes=(REPLAY,))
+    temperature_start: float | None = setting(
+        "sac's initial temperature (alpha)", low=1e-9, high=1e6, regimes=(REPLAY,)
+    )
+    target_entropy: float | None = setting(
         "entropy per action dimension that sac's temperature aims at, actions on the scale -1..1",
         low=-100.0,
         high=100.0,
         regimes=(REPLAY,),
     )
-    epsilon_start: float | None = wish("dqn's chance of a random action at first", low=0.0, high=1.0, regimes=(REPLAY,))
-    epsilon_end: float | None = wish("dqn's chance of a random action later", low=0.0, high=1.0, regimes=(REPLAY,))
-    huber_limit: float | None = wish("error from which dqn's loss grows linearly", low=1e-6, regimes=(REPLAY,))
-    epsilon_share: float | None = wish(
-        "share of the run over which dqn's chance moves from start to end", low=0.0, high=1.0, regimes=(REPLAY,)
+    epsilon_start: float | None = setting(
+        "dqn's epsilon at the start: probability of a random action", low=0.0, high=1.0, regimes=(REPLAY,)
+    )
+    epsilon_end: float | None = setting(
+        "dqn's epsilon at the end of its schedule", low=0.0, high=1.0, regimes=(REPLAY,)
+    )
+    huber_limit: float | None = setting(
+        "TD error from which dqn's Huber loss grows linearly", low=1e-6, regimes=(REPLAY,)
+    )
+    epsilon_share: float | None = setting(
+        "share of the run over which dqn's epsilon goes from start to end", low=0.0, high=1.0, regimes=(REPLAY,)
     )
 
 
 @dataclass(frozen=True)
 class Learning:
-    """The numbers of the objective and of the optimiser."""
+    """Loss, optimiser, normalisation and networks."""
 
-    learning_rate: float | None = wish("step size of the optimiser", low=1e-12, high=10.0, regimes=(*REGIMES, RECORDED))
-    learning_rate_schedule: str | None = wish(
-        "how the learning rate moves over the run",
+    learning_rate: float | None = setting(
+        "learning rate of the optimiser", low=1e-12, high=10.0, regimes=(*REGIMES, RECORDED)
+    )
+    learning_rate_schedule: str | None = setting(
+        "how the learning rate changes over the run",
         choices=("constant", "linear", "cosine", "kl-adaptive"),
         regimes=BOTH_RL,
     )
     warmup_updates: int | None = count("updates over which the learning rate rises from 0", "updates", BOTH_RL, low=0)
-    scale_learning_rate: bool | None = wish(
+    scale_learning_rate: bool | None = setting(
         "scale the learning rate with the minibatch against the preset's, up to 4x", regimes=(ON_POLICY,)
     )
-    gamma: float | None = wish("discount of future reward", low=0.0, high=1.0, regimes=BOTH_RL)
-    gae_lambda: float | None = wish(
-        "how far advantages look past the next value: 0 one step, 1 the whole return",
+    gamma: float | None = setting("discount of future reward", low=0.0, high=1.0, regimes=BOTH_RL)
+    gae_lambda: float | None = setting(
+        "lambda of GAE: 0 is the one-step TD error, 1 the whole return",
         low=0.0,
         high=1.0,
         regimes=(ON_POLICY,),
     )
-    clip_range: float | None = wish(
-        "how far the ratio may move before PPO ignores it", low=0.0, high=10.0, regimes=(ON_POLICY,)
+    clip_range: float | None = setting(
+        "PPO's clip range (epsilon) of the probability ratio", low=0.0, high=10.0, regimes=(ON_POLICY,)
     )
-    clip_schedule: str | None = wish(
-        "how the clip range moves over the run", choices=("constant", "linear"), regimes=(ON_POLICY,)
+    clip_schedule: str | None = setting(
+        "how the clip range changes over the run", choices=("constant", "linear"), regimes=(ON_POLICY,)
     )
-    entropy_start: float | None = wish("entropy bonus at the start", low=0.0, high=100.0, regimes=(ON_POLICY,))
-    entropy_end: float | None = wish(
-        "entropy bonus at the end of its anneal; below 0 it sharpens the policy",
+    entropy_start: float | None = setting("entropy coefficient at the start", low=0.0, high=100.0, regimes=(ON_POLICY,))
+    entropy_end: float | None = setting(
+        "entropy coefficient at the end of its schedule; negative values reduce entropy",
         low=-1.0,
         high=100.0,
         regimes=(ON_POLICY,),
     )
-    entropy_anneal: float | None = wish(
-        "share of the run, at its end, over which the bonus moves from start to end",
+    entropy_anneal: float | None = setting(
+        "share of the run, at its end, over which the entropy coefficient goes from start to end",
         low=0.0,
         high=1.0,
         regimes=(ON_POLICY,),
     )
     entropy_episodes: int | None = count(
-        "episodes, from the first, over which the bonus moves from start to end, instead of a share of the run",
+        "episodes, from the first, over which the entropy coefficient goes from start to end, instead of a share",
         "episodes",
         (ON_POLICY,),
     )
-    entropy_weight_discrete: float | None = wish(
-        "weight of the entropy of choices and bits in the bonus", low=0.0, high=100.0, regimes=(ON_POLICY,)
+    entropy_weight_discrete: float | None = setting(
+        "weight of the entropy of discrete actions in the bonus", low=0.0, high=100.0, regimes=(ON_POLICY,)
     )
-    entropy_weight_continuous: float | None = wish(
-        "weight of the entropy of boxes in the bonus", low=0.0, high=100.0, regimes=(ON_POLICY,)
+    entropy_weight_continuous: float | None = setting(
+        "weight of the entropy of continuous actions in the bonus", low=0.0, high=100.0, regimes=(ON_POLICY,)
     )
-    entropy_floor_discrete: float | None = wish(
-        "nats per choice or bit below which entropy is penalised", low=0.0, high=20.0, regimes=(ON_POLICY,)
+    entropy_floor_discrete: float | None = setting(
+        "nats per discrete action below which entropy is penalised", low=0.0, high=20.0, regimes=(ON_POLICY,)
     )
-    entropy_floor_continuous: float | None = wish(
-        "nats per box dimension below which entropy is penalised", low=-5.0, high=5.0, regimes=(ON_POLICY,)
+    entropy_floor_continuous: float | None = setting(
+        "nats per continuous dimension below which entropy is penalised", low=-5.0, high=5.0, regimes=(ON_POLICY,)
     )
-    entropy_floor_weight: float | None = wish(
-        "penalty for every nat below a floor", low=0.0, high=100.0, regimes=(ON_POLICY,)
+    entropy_floor_weight: float | None = setting(
+        "penalty per nat below a floor", low=0.0, high=100.0, regimes=(ON_POLICY,)
     )
-    value_weight: float | None = wish("weight of the value loss", low=0.0, high=1e6, regimes=(ON_POLICY,))
-    value_rate_factor: float | None = wish(
+    value_weight: float | None = setting("coefficient of the value loss", low=0.0, high=1e6, regimes=(ON_POLICY,))
+    value_rate_factor: float | None = setting(
         "learning rate of the critic as a multiple of the actor's", low=0.0, high=1e3, regimes=(ON_POLICY,)
     )
-    value_clip: float | None = wish(
-        "clips value changes, in units of the return's spread; 0 is off", low=0.0, high=1e6, regimes=(ON_POLICY,)
+    value_clip: float | None = setting(
+        "clip range of the value function, in units of the return's std; 0 is off",
+        low=0.0,
+        high=1e6,
+        regimes=(ON_POLICY,),
     )
-    advantage_norm: str | None = wish(
+    advantage_norm: str | None = setting(
         "over what advantages are normalised", choices=("rollout", "minibatch", "none"), regimes=(ON_POLICY,)
     )
-    baseline: bool | None = wish("subtract the value from the return", regimes=(ON_POLICY,))
-    normalize_obs: bool | None = wish("centre and scale observations by running statistics", regimes=BOTH_RL)
-    normalize_rewards: bool | None = wish("divide rewards by the running spread of the return", regimes=(ON_POLICY,))
-    popart: bool | None = wish("normalise value targets and keep the outputs (PopArt)", regimes=(ON_POLICY,))
-    kl_stop: float | None = wish(
+    baseline: bool | None = setting("subtract the value function from returns", regimes=(ON_POLICY,))
+    normalize_obs: bool | None = setting("normalise observations by running mean and std", regimes=BOTH_RL)
+    normalize_rewards: bool | None = setting("divide rewards by the running std of the return", regimes=(ON_POLICY,))
+    popart: bool | None = setting("normalise value targets and keep the outputs (PopArt)", regimes=(ON_POLICY,))
+    kl_stop: float | None = setting(
         "nats of KL at which the updates of a rollout stop; 0 is off", low=0.0, high=1e3, regimes=(ON_POLICY,)
     )
-    kl_target: float | None = wish(
-        "nats of KL that the kl-adaptive schedule aims at", low=1e-9, high=1e3, regimes=(ON_POLICY,)
+    kl_target: float | None = setting(
+        "KL target of the kl-adaptive schedule, in nats", low=1e-9, high=1e3, regimes=(ON_POLICY,)
     )
-    max_grad_norm: float | None = wish("global norm that gradients are clipped to", low=1e-9, high=1e9)
-    weight_decay: float | None = wish(
-        "L2 pull of the parameters towards 0", low=0.0, high=1.0, regimes=(ON_POLICY, RECORDED)
+    max_grad_norm: float | None = setting("global norm that gradients are clipped to", low=1e-9, high=1e9)
+    weight_decay: float | None = setting(
+        "weight decay of the optimiser", low=0.0, high=1.0, regimes=(ON_POLICY, RECORDED)
     )
-    adam_beta2: float | None = wish("memory of Adam's second moment", low=0.0, high=0.999999, regimes=BOTH_RL)
-    adam_eps: float | None = wish("Adam's guard against division by 0", low=1e-16, high=1.0, regimes=BOTH_RL)
-    hidden: tuple[int, ...] | None = wish(
+    adam_beta2: float | None = setting("Adam's beta2", low=0.0, high=0.999999, regimes=BOTH_RL)
+    adam_eps: float | None = setting("Adam's epsilon", low=1e-16, high=1.0, regimes=BOTH_RL)
+    hidden: tuple[int, ...] | None = setting(
         "units of the hidden layers, e.g. 64,64", low=1, high=65536, regimes=(*BOTH_RL, RECORDED)
     )
-    activation: str | None = wish("activation of the hidden layers", choices=("tanh", "relu", "elu"), regimes=BOTH_RL)
-    log_std_start: float | None = wish(
-        "log of the first standard deviation of box actions, in units of half their range",
+    activation: str | None = setting(
+        "activation of the hidden layers", choices=("tanh", "relu", "elu"), regimes=BOTH_RL
+    )
+    log_std_start: float | None = setting(
+        "initial log std of continuous actions, in units of half their range",
         low=-5.0,
         high=2.0,
         regimes=(ON_POLICY,),
@@ -263,25 +280,29 @@ class Learning:
 class Rewards:
     """Rewards of several named components."""
 
-    components: tuple[str, ...] | None = wish(
+    components: tuple[str, ...] | None = setting(
         "reward components to train on: names of a vector reward, or keys of info; none for the plain sum",
         regimes=(ON_POLICY,),
     )
-    component_weights: tuple[str, ...] | None = wish(
+    component_weights: tuple[str, ...] | None = setting(
         "weight of each component, in order or as NAME=X", regimes=(ON_POLICY,)
     )
-    component_norm: str | None = wish("how each component is normalised", choices=COMPONENT_NORMS, regimes=(ON_POLICY,))
-    component_balance: bool | None = wish(
-        "bring normalised components to one another's spread, by at most a factor of 10", regimes=(ON_POLICY,)
+    component_norm: str | None = setting(
+        "how each component is normalised", choices=COMPONENT_NORMS, regimes=(ON_POLICY,)
     )
-    component_weighting: str | None = wish(
-        "whether the weights of components are learned on the way", choices=("fixed", "learned"), regimes=(ON_POLICY,)
+    component_balance: bool | None = setting(
+        "rescale normalised components to a common std, by at most a factor of 10", regimes=(ON_POLICY,)
+    )
+    component_weighting: str | None = setting(
+        "whether the weights of components are learned during training",
+        choices=("fixed", "learned"),
+        regimes=(ON_POLICY,),
     )
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The numbers of training on recorded data."""
+    """Training on recorded data."""
 
     samples_per_step: int | None = count(
         "samples in memory at once (the micro-batch)", "samples", (DATASET,), high=10**6
@@ -289,44 +310,46 @@ class Dataset:
     accumulation: int | None = count("micro-batches per update", "micro-batches", (DATASET,), high=10**6)
     samples_per_update: int | None = count("samples one update sees", "samples", (DATASET,), high=10**9)
     workers: int | None = count("processes that load data", "processes", (DATASET,), low=0, high=4096)
-    precision: str | None = wish("number format of activations", choices=("fp32", "bf16"), regimes=(DATASET,))
-    gradient_checkpointing: bool | None = wish("recompute activations instead of keeping them", regimes=(DATASET,))
+    precision: str | None = setting("number format of activations", choices=("fp32", "bf16"), regimes=(DATASET,))
+    gradient_checkpointing: bool | None = setting("recompute activations instead of keeping them", regimes=(DATASET,))
     cameras: int | None = count("cameras per sample", "cameras", (DATASET,), high=64)
     image_size: int | None = count("pixels along one side of an image", "pixels", (DATASET,), low=16, high=8192)
     datasets: int | None = count("datasets mixed in one run", "datasets", (DATASET,), high=10_000)
-    dataset: str | None = wish("dataset name or folder, for the printed command", regimes=(DATASET,))
+    dataset: str | None = setting("dataset name or folder, for the printed command", regimes=(DATASET,))
     total_updates: int | None = count("optimiser updates of the whole run", "updates", (DATASET, RECORDED))
-    sample_mb: float | None = wish("measured memory of one sample in MB", low=1e-3, high=1e6, regimes=(DATASET,))
-    fixed_mb: float | None = wish("measured memory of the fixed part in MB", low=0.0, high=1e7, regimes=(DATASET,))
+    sample_mb: float | None = setting("measured memory of one sample in MB", low=1e-3, high=1e6, regimes=(DATASET,))
+    fixed_mb: float | None = setting("measured memory of the fixed part in MB", low=0.0, high=1e7, regimes=(DATASET,))
 
 
 @dataclass(frozen=True)
 class Recorded:
     """Which recorded episodes a reward model learns from, and how."""
 
-    data: str | None = wish(
+    data: str | None = setting(
         "recorded episodes: LIBERO HDF5 files, a Minari dataset or its id, or a LeRobot dataset", regimes=(RECORDED,)
     )
-    obs_keys: str | None = wish(
-        "observations to learn from, joined by commas; all when not stated", regimes=(RECORDED,)
+    obs_keys: str | None = setting(
+        "observations to learn from, separated by commas; all when not stated", regimes=(RECORDED,)
     )
-    action_key: str | None = wish("the recorded action, by its key", regimes=(RECORDED,))
-    reward_key: str | None = wish("the recorded reward of a step, by its key; summed to returns", regimes=(RECORDED,))
-    success_key: str | None = wish(
+    action_key: str | None = setting("the recorded action, by its key", regimes=(RECORDED,))
+    reward_key: str | None = setting(
+        "the recorded reward of a step, by its key; summed to returns", regimes=(RECORDED,)
+    )
+    success_key: str | None = setting(
         "a flag per step, by its key: the return is 1 where any is set, else 0", regimes=(RECORDED,)
     )
-    returns: str | None = wish("JSON or CSV file with the return of every episode", regimes=(RECORDED,))
+    returns: str | None = setting("JSON or CSV file with the return of every episode", regimes=(RECORDED,))
     recorded_episodes: int | None = count(
         "read at most so many episodes, drawn by the seed", "episodes", (RECORDED,), low=2
     )
-    held_out: float | None = wish(
+    held_out: float | None = setting(
         "share of the episodes that is not learned from, to measure the fit", low=0.0, high=0.9, regimes=(RECORDED,)
     )
-    frames_on_disk: bool | None = wish(
-        "keep what was read in memory-mapped files of the run directory instead of RAM", regimes=(RECORDED,)
+    frames_on_disk: bool | None = setting(
+        "keep the recording in memory-mapped files of the run directory instead of RAM", regimes=(RECORDED,)
     )
-    allow_constant_returns: bool | None = wish(
-        "train although all returns are the same, which teaches nothing", regimes=(RECORDED,)
+    allow_constant_returns: bool | None = setting(
+        "train although all returns are equal and nothing can be learned from them", regimes=(RECORDED,)
     )
 
 
@@ -335,20 +358,18 @@ class Hardware:
     """The machine planned for, where it is not this one."""
 
     cores: int | None = count("usable cores, instead of those of this machine", "cores", REGIMES, high=65536)
-    ram_gb: float | None = wish(
+    ram_gb: float | None = setting(
         "RAM in GiB, instead of this machine's", low=0.01, high=1e6, regimes=(*REGIMES, RECORDED)
     )
-    gpu_memory_gb: float | None = wish("memory of the GPU in GiB, instead of this machine's", low=0.1, high=1e5)
+    gpu_memory_gb: float | None = setting("memory of the GPU in GiB, instead of this machine's", low=0.1, high=1e5)
 
 
 @dataclass(frozen=True)
 class Running:
-    """How a run is run: engine, seed, evaluation, checkpoints."""
+    """Engine, seed, evaluation and checkpoints."""
 
-    seed: int | None = count(
-        "where every random stream of the run begins", "", (*BOTH_RL, RECORDED), low=0, high=2**31 - 1
-    )
-    engine: str | None = wish("what steps the environments; auto measures", choices=ENGINE_CHOICES, regimes=BOTH_RL)
+    seed: int | None = count("seed of every random stream of the run", "", (*BOTH_RL, RECORDED), low=0, high=2**31 - 1)
+    engine: str | None = setting("what steps the environments; auto measures", choices=ENGINE_CHOICES, regimes=BOTH_RL)
     num_threads: int | None = count(
         "threads of EnvPool, processes of Gymnasium; results do not depend on it", "threads", BOTH_RL, high=4096
     )
@@ -359,18 +380,18 @@ class Running:
         "iterations between evaluations; 0 only at the end", "iterations", (*BOTH_RL, RECORDED), low=0
     )
     eval_episodes: int | None = count("episodes of one evaluation", "episodes", BOTH_RL, high=100_000)
-    eval_threshold: float | None = wish(
+    eval_threshold: float | None = setting(
         "training return below which no evaluation is made", low=-1e12, high=1e12, regimes=BOTH_RL
     )
-    stop_return: float | None = wish(
+    stop_return: float | None = setting(
         "stop when the mean return of the last 100 training episodes reaches this",
         low=-1e12,
         high=1e12,
         regimes=BOTH_RL,
     )
     checkpoint_every: int | None = count("iterations between checkpoints", "iterations", (*BOTH_RL, RECORDED))
-    doctor: str | None = wish(
-        "what the doctor does while training: nothing, say what is wrong, or act on it",
+    doctor: str | None = setting(
+        "what the doctor does during training: nothing, report problems, or also act on them",
         choices=("off", "say", "act"),
         regimes=BOTH_RL,
     )
@@ -378,7 +399,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Config:
-    """All wishes of one run."""
+    """All settings of one run."""
 
     task: Task = field(default_factory=Task)
     experience: Experience = field(default_factory=Experience)
@@ -391,17 +412,17 @@ class Config:
     running: Running = field(default_factory=Running)
 
     def get(self, name: str) -> Any:
-        """The value of a wish by its name, whichever section it is in."""
+        """The value of a setting by its name, whichever section it is in."""
         return getattr(getattr(self, SECTION_OF[name]), name)
 
     @property
     def regime(self) -> str:
-        """Which of the ways data reaches the learner."""
+        """How data reaches the learner: on-policy, replay, dataset or recorded."""
         return regime_of(self.task.algo, self.task.policy, bool(self.replay.redistribute), self.recorded.data)
 
     @property
     def algo(self) -> str:
-        """The algorithm stated, or the regime's usual one; the policy's name for recorded data."""
+        """The stated algorithm, else the regime's default; the policy's name for recorded data."""
         if self.regime == RECORDED:
             return self.replay.redistribute or "rrd"
         if self.regime == DATASET:

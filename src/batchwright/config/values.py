@@ -1,4 +1,4 @@
-"""One wish from text or YAML to a checked value; the same rules for both."""
+"""Checks one setting given as text or YAML; the same rules for both."""
 
 from __future__ import annotations
 

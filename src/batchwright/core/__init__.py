@@ -1,1 +1,1 @@
-"""The ground floor: errors, the machine, random streams, the run directory."""
+"""Errors, the machine, random streams, the run directory."""

@@ -47,3 +47,8 @@ def unknown(kind: str, word: str, known: Iterable[str], flag: str = "") -> UserE
 def quoted(word: str) -> str:
     """A user's word as messages repeat it: in quotes, a long one cut short."""
     return repr(word if len(word) <= LONGEST_WORD else word[:LONGEST_WORD] + "...")
+
+
+def missing_package(package: str, extra: str) -> UserError:
+    """The error for a logger whose package is not installed."""
+    return UserError(f"the {extra} writer needs the package {package}.", [f"pip install 'batchwright[{extra}]'"])

@@ -16,7 +16,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _counter = itertools.count()
 
 
-class DiskFull(UserError):  # noqa: N818 - a kind of UserError, read as what it says
+class DiskFull(UserError):  # noqa: N818 - a kind of UserError, named after what happened
     """No room for a file; what was written before is untouched."""
 
 

@@ -1,4 +1,4 @@
-"""What this machine really lets a process use: cores and memory by cgroup and affinity, /dev/shm, GPUs."""
+"""Resources this process may use: cores and memory by cgroup and affinity, /dev/shm, GPUs."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def usable_ram_bytes(root: Path = Path("/")) -> int:
 
 
 def used_ram_bytes(root: Path = Path("/")) -> int | None:
-    """Bytes in use under the limit of `usable_ram_bytes`, files that can be dropped left out; None where nobody tells.
+    """Bytes in use under the limit of `usable_ram_bytes`, files that can be dropped left out; None where unknown.
 
     Within a cgroup's limit that is all of the cgroup, workers of environments included.
     """

@@ -1,4 +1,4 @@
-"""The folder of one run: where everything lies, who may make it, who may write into it."""
+"""The directory of one run: its files, its creation, and the lock of its writer."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class RunDir:
     def lock(self) -> Iterator[None]:
         """Keeps other writers out of this run; freed when the process ends, however it ends.
 
-        A POSIX lock, as forked environment workers do not inherit it: one that outlives its trainer blocks nobody.
+        A POSIX lock, because forked environment workers do not inherit it: one that outlives its trainer holds no lock.
         """
         import fcntl  # not on Windows, where everything else here works
 
@@ -121,7 +121,7 @@ class RunDir:
             os.close(handle)
 
     def is_locked(self) -> bool | None:
-        """Whether a process is training into this run; None where the system cannot tell. Takes no lock itself."""
+        """Whether a process is training into this run; None where the system cannot answer. Takes no lock itself."""
         if self.path.resolve() in _held:
             return True
         return _is_locked(self.path / _LOCK)
@@ -210,7 +210,7 @@ def _is_locked(path: Path) -> bool | None:
 
 
 def _sign(handle: int) -> None:
-    """Leaves the process id for the message of whoever comes second; the lock holds without it."""
+    """Writes the process id into the lock file, for the error of a second process."""
     with contextlib.suppress(OSError):
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode(), 0)
@@ -226,7 +226,7 @@ def _refuse_lock(path: Path, handle: int, error: OSError) -> UserError:
 
 @contextlib.contextmanager
 def _explain_refusal(path: Path) -> Iterator[None]:
-    """A folder that cannot be made or read is the user's to mend: no traceback."""
+    """Turns an OSError about a folder into a UserError, without a traceback."""
     try:
         with explain_full_disk(path):
             yield

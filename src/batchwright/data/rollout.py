@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from batchwright.data.arrays import BoolTN, BoolTNM, FloatTN, FloatTND, FloatTNK, IntTN, Tree
+
 
 class Rollout(NamedTuple):
     """Rows as they were collected; `obs` has one more step than the rest, the one to bootstrap from.
@@ -15,16 +17,16 @@ class Rollout(NamedTuple):
     `obs[t]` on valid rows, and no final observation is stored twice.
     """
 
-    obs: Any  # tree of [T + 1, N, ...]
-    action: Any  # [T, N, D] float32: choices as whole numbers, boxes before clipping
-    reward: Any  # [T, N, K] float32
-    terminated: Any  # [T, N] bool
-    truncated: Any  # [T, N] bool
-    valid: Any  # [T, N] bool
-    final_obs: Any = None
-    """tree of [T, N, ...]; only for engines that reset within the step: the true successor where an episode ended."""
-    mask: Any = None
-    """[T, N, M] bool, what could be done in `obs[:T]`; None where the environment has no masks."""
+    obs: Tree  # of [T + 1, N, ...]
+    action: FloatTND  # choices as whole numbers, boxes before clipping
+    reward: FloatTNK
+    terminated: BoolTN
+    truncated: BoolTN
+    valid: BoolTN
+    final_obs: Tree = None
+    """Of [T, N, ...]; only for engines that reset within the step: the true successor where an episode ended."""
+    mask: BoolTNM | None = None
+    """What could be done in `obs[:T]`; None where the environment has no masks."""
 
 
 class Episodes(NamedTuple):
@@ -33,21 +35,21 @@ class Episodes(NamedTuple):
     A rollout of whole episodes has one entry for each of them: [E] instead of [T, N].
     """
 
-    ended: Any  # [T, N] bool
-    returns: Any  # [T, N] float32, undiscounted sum of rewards since the reset
-    lengths: Any  # [T, N] int32, transitions since the reset
-    components: Any = None  # [T, N, K] float32, the return of each reward component; None where there is one
-    success: Any = None  # [T, N] float32: 1 a success, 0 none, NaN not told; None where nothing is ever told
+    ended: BoolTN
+    returns: FloatTN  # undiscounted sum of rewards since the reset
+    lengths: IntTN  # transitions since the reset
+    components: FloatTNK | None = None  # the return of each reward component; None where there is one
+    success: FloatTN | None = None  # 1 a success, 0 none, NaN unknown; None where none is ever reported
 
 
 class CollectResult(NamedTuple):
     """All that one iteration collected."""
 
-    position: Any
-    """Where collection stands afterwards."""
+    collect_state: Any
+    """`CollectState` after the last step."""
     rollout: Rollout
     episodes: Episodes
-    actions: Any  # [T, N, D]: all that the environments were given, in their order
+    actions: FloatTND  # all that the environments were given, in their order
     env_steps: int
     """Steps of the environments that belong to the rollout, resets included."""
     surplus_steps: int = 0

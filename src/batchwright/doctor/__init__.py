@@ -1,1 +1,1 @@
-"""What is wrong with a run, from its metrics: one pure function per symptom, and the triage that ranks them."""
+"""Diagnoses a run from its metrics: one pure function per finding, and the triage that ranks them."""

@@ -1,4 +1,4 @@
-"""What the doctor hands over: whose run, how far it came, the findings, and what could not be known."""
+"""The result of `batchwright doctor`: the run, its status, the findings, and what the record does not contain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from batchwright.doctor.text import report
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Findings of one run, the first to mend first."""
+    """Findings of one run, in the order in which to fix them."""
 
     name: str
     status: str
@@ -20,9 +20,9 @@ class Diagnosis:
     iterations: int
     findings: Sequence[Finding]
     remarks: Sequence[str] = ()
-    """Damage of the record that was passed over."""
+    """Damage of the record, such as lines that cannot be read."""
     unknown: Sequence[str] = ()
-    """Numbers that findings ask for and the record does not tell."""
+    """Settings that findings need and the record does not contain."""
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -12,27 +12,38 @@ from batchwright.config.schema import flag_of
 NOTE, WARNING, DANGER = 1, 2, 3
 SEVERITIES = {NOTE: "note", WARNING: "warning", DANGER: "danger"}
 
-GUIDE = "S2 triage"
-PPO_PAPER = "Schulman et al., 2017"
+# Sources that a user can open: papers, and pages of the documentation by file and heading.
+PPO_PAPER = "Schulman et al., 2017 (PPO, arXiv:1707.06347)"
+PPO_DETAILS = "Huang et al., 2022 (37 implementation details of PPO, ICLR blog track)"
+ON_POLICY_STUDY = "Andrychowicz et al., 2021 (what matters in on-policy RL, arXiv:2006.05990)"
+LEVERS = "docs/planning/on-policy.md#levers"
+RULES_OF_THUMB = "docs/planning/on-policy.md#rules-of-thumb"
+HORIZON = "docs/planning/on-policy.md#discount-from-the-horizon"
+MEASURED = "docs/benchmarks.md#doctor"
+"""The benchmark of planted faults: how often each finding names the fault, and how often its flags repair the run."""
+
+
+FlagValue = str | bool | int | float | None
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one symptom function found. Notes are worth knowing; warnings and dangers are alarms."""
+    """The result of one symptom function. Warnings and dangers are alarms; notes are not."""
 
     name: str
     severity: int
     confidence: float
-    """From 0 to 1: how surely the evidence points here and nowhere else."""
+    """From 0 to 1: how clearly the evidence points to this cause and no other."""
     message: str
-    """What was seen, with figures."""
+    """The evidence in one sentence, with figures."""
     cause: str
     source: str
+    """A paper, or a page of the documentation as `docs/FILE.md#heading`."""
     flags: tuple[str, ...] = ()
-    """Ready to paste, best first; each entry may hold several flags that go together."""
+    """Ready to paste, best first; one entry may hold several flags that belong together."""
     evidence: Mapping[str, float | int | str | None] = field(default_factory=dict)
     began: int | None = None
-    """The iteration where it began, where that is known."""
+    """The iteration in which the problem started; None where unknown."""
 
     @property
     def score(self) -> float:
@@ -43,7 +54,7 @@ class Finding:
         return self.severity >= WARNING
 
     def to_dict(self) -> dict[str, Any]:
-        """As events, `--json` and the web page have it."""
+        """The form used in events, in `--json` and on the web page."""
         return {
             "finding": self.name,
             "severity": SEVERITIES[self.severity],
@@ -57,15 +68,15 @@ class Finding:
         }
 
 
-def flag(name: str, value: Any) -> str:
+def flag(name: str, value: FlagValue) -> str:
     """A flag with its value, ready to paste."""
     if isinstance(value, bool):
         return flag_of(name) if value else "--no-" + flag_of(name)[2:]
     return f"{flag_of(name)} {figure(value)}"
 
 
-def figure(value: Any) -> str:
-    """A number as people write it: three digits that count, whole numbers whole."""
+def figure(value: FlagValue) -> str:
+    """A number for people: three significant digits, whole numbers without a point; `?` for None."""
     if value is None:
         return "?"
     if isinstance(value, float):

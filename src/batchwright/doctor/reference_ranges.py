@@ -1,4 +1,4 @@
-"""Where each number usually lies, and by how many decades a run's number lies outside: who is to blame."""
+"""Reference ranges of settings, by how many decades a run lies outside of them, and reference values to go back to."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from batchwright.doctor.run_history import RunHistory
 from batchwright.planning.defaults import DEFAULTS
 from batchwright.planning.split import auto_minibatch
 
-# S2's grids and rules of thumb, widened to what published settings use (RL Baselines3 Zoo, CleanRL, rl_games).
-BANDS: dict[str, tuple[float, float]] = {
+# What published settings use (RL Baselines3 Zoo, CleanRL, rl_games), with a margin.
+RANGES: dict[str, tuple[float, float]] = {
     "learning_rate": (5e-5, 5e-3),
     "epochs": (1, 20),
     "clip_range": (0.05, 0.5),
@@ -21,16 +21,16 @@ BANDS: dict[str, tuple[float, float]] = {
     "value_weight": (0.05, 5.0),
     "entropy_start": (0.0, 0.1),
 }
-# What moves the policy further from the one that collected: larger ones, and for the minibatch a smaller one.
-MOVERS = {"learning_rate": 1, "epochs": 1, "clip_range": 1, "minibatch_transitions": -1, "rollout_transitions": -1}
+# Settings that raise KL: with +1 a larger value does, with -1 a smaller one.
+KL_DRIVERS = {"learning_rate": 1, "epochs": 1, "clip_range": 1, "minibatch_transitions": -1, "rollout_transitions": -1}
 
 
-def outside(case: RunHistory, name: str) -> float:
-    """Decades by which a number lies above (+) or below (-) its band; 0 inside, or where it is not known."""
-    value = case.facts.number(name)
+def outside(history: RunHistory, name: str) -> float:
+    """Decades by which a setting lies above (+) or below (-) its range; 0 inside the range or where unknown."""
+    value = history.facts.number(name)
     if value is None:
         return 0.0
-    low, high = BANDS[name]
+    low, high = RANGES[name]
     if value > high:
         return math.log10(value / high)
     if value < low:
@@ -38,43 +38,44 @@ def outside(case: RunHistory, name: str) -> float:
     return 0.0
 
 
-def most_blamed_mover(case: RunHistory) -> str | None:
-    """The number that most pushes the policy too far, by decades outside its band; None where all lie inside."""
-    blame = {name: sign * outside(case, name) for name, sign in MOVERS.items()}
-    name = max(blame, key=lambda key: blame[key])
-    return name if blame[name] > 0 else None
+def main_kl_driver(history: RunHistory) -> str | None:
+    """The setting that raises KL most, by decades outside its range; None where all lie inside."""
+    excess = {name: sign * outside(history, name) for name, sign in KL_DRIVERS.items()}
+    name = max(excess, key=lambda key: excess[key])
+    return name if excess[name] > 0 else None
 
 
-def tuned(case: RunHistory, name: str) -> Any:
-    """The value in the preset that is tuned for this environment and algorithm; None where there is none."""
-    env, algo = case.facts.get("env"), case.facts.get("algo")
+def tuned(history: RunHistory, name: str) -> Any:
+    """The value of a setting in the preset tuned for this environment and algorithm; None without one."""
+    env, algo = history.facts.get("env"), history.facts.get("algo")
     preset = tuned_preset(env, algo) if isinstance(env, str) and isinstance(algo, str) else None
     return None if preset is None else read_preset(preset).values.get(name)
 
 
-def usual_learning_rate(case: RunHistory) -> float:
-    return float(tuned(case, "learning_rate") or DEFAULTS[_algo(case)].learning_rate)
+def reference_learning_rate(history: RunHistory) -> float:
+    """The learning rate of the tuned preset, else the planner's default."""
+    return float(tuned(history, "learning_rate") or DEFAULTS[_algo(history)].learning_rate)
 
 
-def usual_rollout(case: RunHistory) -> int:
-    """Transitions that the planner would collect."""
-    defaults = DEFAULTS[_algo(case)]
+def reference_rollout(history: RunHistory) -> int:
+    """Transitions per rollout by the planner's defaults."""
+    defaults = DEFAULTS[_algo(history)]
     return defaults.num_envs * defaults.rollout_steps
 
 
-def advised_rollout_steps(case: RunHistory) -> int:
-    """Steps for as many transitions as the tuned preset collects, else the planner."""
-    envs, steps = tuned(case, "num_envs"), tuned(case, "rollout_steps")
-    transitions = envs * steps if envs and steps else usual_rollout(case)
-    return -(-int(transitions) // int(case.facts.number("num_envs") or 8))
+def advised_rollout_steps(history: RunHistory) -> int:
+    """`rollout_steps` that collect as many transitions as the tuned preset, else as the planner's defaults."""
+    envs, steps = tuned(history, "num_envs"), tuned(history, "rollout_steps")
+    transitions = envs * steps if envs and steps else reference_rollout(history)
+    return -(-int(transitions) // int(history.facts.number("num_envs") or 8))
 
 
-def usual_minibatch(case: RunHistory) -> int:
-    """That of the tuned preset, else the planner's rule within S2's 32-256, which suits small networks."""
-    rollout = int(case.facts.number("rollout_transitions") or usual_rollout(case))
-    return min(rollout, tuned(case, "minibatch_transitions") or max(32, min(256, auto_minibatch(rollout))))
+def reference_minibatch(history: RunHistory) -> int:
+    """The minibatch of the tuned preset, else the planner's within 32-256, which suits small networks."""
+    rollout = int(history.facts.number("rollout_transitions") or reference_rollout(history))
+    return min(rollout, tuned(history, "minibatch_transitions") or max(32, min(256, auto_minibatch(rollout))))
 
 
-def _algo(case: RunHistory) -> str:
-    algo = case.facts.get("algo")
+def _algo(history: RunHistory) -> str:
+    algo = history.facts.get("algo")
     return algo if algo in DEFAULTS else "ppo"

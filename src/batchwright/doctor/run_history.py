@@ -1,4 +1,4 @@
-"""What the doctor looks at: a run's records as columns, the numbers of its plan, its events."""
+"""The doctor's input: the records of a run as columns, the numbers of its plan, and its events."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from batchwright.planning.quantity import PRESET, Plan
+from batchwright.planning.plan import Plan
+from batchwright.planning.quantity import PRESET
 
 Column = NDArray[np.float64]
 
 NUMBERS = (float, int)
 MOST_RECORDS = 300
-"""Iterations that are looked at; a longer record is thinned evenly, so that a look costs the same in any run."""
+"""Longer records are thinned evenly to this many iterations, so that a check costs the same in any run."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The numbers a run was made with, as far as they are known; None where they are not."""
+    """The settings of a run and the facts of its task; None where unknown."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     from_preset: frozenset[str] = frozenset()
-    """Numbers that come with a preset's own evidence: less to blame than a stated one."""
+    """Settings taken from a preset: they are tuned, so findings blame them less than stated ones."""
     trainer: str = "batchwright"
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
 
     def number(self, name: str) -> float | None:
-        """A number, or None where it is not known or not a number."""
+        """A value as a float; None where it is unknown or not a finite number."""
         value = self.values.get(name)
         usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         return float(value) if usable else None  # type: ignore[arg-type]
 
 
 def facts_of(plan: Plan) -> Facts:
-    """The facts of a plan of ours."""
+    """The facts of one of our plans."""
     task = plan.task
-    told = {
+    of_task = {
         "algo": plan.algo,
         "env": task.name,
         "regime": plan.regime,
@@ -52,11 +53,11 @@ def facts_of(plan: Plan) -> Facts:
     }
     values = {name: quantity.value for name, quantity in plan.quantities.items()}
     preset = frozenset(name for name, quantity in plan.quantities.items() if quantity.source == PRESET)
-    return Facts({**told, **values}, preset)
+    return Facts({**of_task, **values}, preset)
 
 
 class RunHistory:
-    """One run to be judged. Columns have one entry per kept record; NaN where a record lacks the metric."""
+    """The record of one run. Columns have one entry per kept record; NaN where a record lacks the metric."""
 
     def __init__(
         self, records: Sequence[Mapping[str, Any]], facts: Facts, events: Sequence[Mapping[str, Any]] = ()
@@ -80,11 +81,11 @@ class RunHistory:
         return bool(np.isfinite(self.column(name)).any())
 
     def names(self, prefix: str) -> list[str]:
-        """The metrics whose names begin so, as the last record has them."""
+        """The metrics of the last record whose names begin with `prefix`."""
         return [name for name in (self.records[-1] if self.records else {}) if name.startswith(prefix)]
 
     def typical(self, name: str, begin: float = 0.0, end: float = 1.0) -> float | None:
-        """The median over a part of the record, by shares of its length; None where there is no value."""
+        """The median between the fractions `begin` and `end` of the record; None without a finite value."""
         values = self._part(self.column(name), begin, end)
         return float(np.median(values)) if len(values) else None
 
@@ -95,7 +96,7 @@ class RunHistory:
     def while_learning(self, name: str) -> Column:
         """Finite values of the iterations in which the learning rate was at least a third of its highest.
 
-        Where a schedule has taken the rate to 0, nothing moves and nothing can be judged by it.
+        When a schedule has annealed the rate towards 0, a KL near 0 is no symptom.
         """
         values = self.column(name)
         return values[np.isfinite(values) & self._learned]
@@ -113,21 +114,19 @@ class RunHistory:
 
     @property
     def share_done(self) -> float:
-        """How much of the planned run the record covers; 1 where nobody knows."""
+        """The fraction of the planned iterations that the record covers; 1 where the plan is unknown."""
         planned = self.facts.number("iterations")
         return min(1.0, self.length / planned) if planned else 1.0
 
     @property
     def episode_steps(self) -> float | None:
-        """The longest that episodes are known to last: the time limit, or the longest mean seen."""
-        limit = self.facts.number("episode_steps")
-        seen = self.highest("episode_length")
-        return limit or seen
+        """The time limit of episodes, else the highest mean episode length."""
+        return self.facts.number("episode_steps") or self.highest("episode_length")
 
     def iteration_at(self, index: int) -> int:
-        """The iteration of a kept record; its place where the record does not tell."""
-        told = self.records[index].get("iteration")
-        return told if isinstance(told, int) else index
+        """The iteration of a kept record; its index where the record has none."""
+        iteration = self.records[index].get("iteration")
+        return iteration if isinstance(iteration, int) else index
 
     def _part(self, values: Column, begin: float, end: float) -> Column:
         count = len(values)
@@ -136,7 +135,7 @@ class RunHistory:
 
 
 def thin(records: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """At most `MOST_RECORDS`, evenly; the first and the last are kept."""
+    """At most `MOST_RECORDS` records at even distances, the first and the last among them."""
     if len(records) <= MOST_RECORDS:
         return records
     chosen = np.linspace(0, len(records) - 1, MOST_RECORDS).round().astype(int)

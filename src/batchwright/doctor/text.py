@@ -1,4 +1,4 @@
-"""Findings as people read them: in the terminal, and as one line while a run goes on."""
+"""Findings as text: the report in the terminal, and one line during training."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ WIDTH = 110
 
 
 def report(found: Sequence[Finding], title: str, unknown: Sequence[str] = ()) -> str:
-    """All findings, alarms first numbered, then notes; `unknown` are numbers that the log does not tell."""
+    """All findings: numbered alarms, then notes, then the settings that the log does not contain (`unknown`)."""
     alarms = [finding for finding in found if finding.alarm]
     notes = [finding for finding in found if not finding.alarm]
     lines = [title, ""]
-    lines += [_block(number, finding) for number, finding in enumerate(alarms, 1)] or ["nothing alarming.", ""]
+    lines += [_block(number, finding) for number, finding in enumerate(alarms, 1)] or ["no alarms.", ""]
     if notes:
         lines += ["notes", *(_note(finding) for finding in notes), ""]
     if unknown:
-        lines.append(textwrap.fill("not known from this log: " + ", ".join(unknown), WIDTH, subsequent_indent="  "))
+        lines.append(textwrap.fill("not in this log: " + ", ".join(unknown), WIDTH, subsequent_indent="  "))
     return "\n".join(lines).rstrip()
 
 
 def one_line(finding: Finding) -> str:
-    """What is said while training: the finding, its figures, the first flags."""
+    """The line printed during training: finding, evidence, cause, first flags."""
     flags = f" Try: {finding.flags[0]}" if finding.flags else ""
     return f"{finding.name}: {finding.message} Likely cause: {finding.cause}.{flags}"
 

@@ -1,4 +1,4 @@
-"""All findings of a run in the order in which they should be read: causes before what they bring about."""
+"""All findings of a run, ranked: causes before their consequences."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from batchwright.doctor import (
-    batches,
-    broken,
-    components,
-    exploration,
-    machine,
-    outcome,
+    batch_findings,
+    component_findings,
+    entropy_findings,
+    failure_findings,
+    machine_findings,
+    outcome_findings,
     policy_steps,
-    replay,
-    scales,
-    values,
+    replay_findings,
+    scale_findings,
+    value_findings,
 )
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.run_history import Facts, RunHistory
@@ -23,55 +23,55 @@ from batchwright.doctor.run_history import Facts, RunHistory
 Symptom = Callable[[RunHistory], Finding | None]
 
 SYMPTOMS: tuple[Symptom, ...] = (
-    broken.nan_from_environment,
-    broken.divergence,
-    broken.first_ratio_not_one,
-    values.reward_scale,
-    scales.observation_scale,
+    failure_findings.nan_from_environment,
+    failure_findings.divergence,
+    failure_findings.first_ratio_not_one,
+    value_findings.reward_scale,
+    scale_findings.observation_scale,
     policy_steps.learning_rate_too_high,
     policy_steps.learning_rate_too_low,
     policy_steps.gradient_clip_too_tight,
     policy_steps.clip_range_too_large,
     policy_steps.clip_range_too_small,
     policy_steps.too_many_epochs,
-    batches.minibatch_too_small,
-    batches.too_few_minibatches,
-    batches.too_many_minibatches,
-    batches.rollout_too_small,
-    batches.rollout_too_large,
-    batches.too_few_episodes,
-    values.gamma_too_myopic,
-    values.gamma_too_long,
-    values.values_not_learned,
-    exploration.entropy_collapse,
-    exploration.entropy_bonus_too_high,
-    exploration.dead_head,
-    scales.actions_clipped,
-    components.dominating_component,
-    components.dead_component,
-    replay.replay_ratio,
-    replay.q_overestimation,
-    replay.rrd_constant_returns,
-    replay.reward_model_variance,
+    batch_findings.minibatch_too_small,
+    batch_findings.too_few_minibatches,
+    batch_findings.too_many_minibatches,
+    batch_findings.rollout_too_small,
+    batch_findings.rollout_too_large,
+    batch_findings.too_few_episodes,
+    value_findings.gamma_too_myopic,
+    value_findings.gamma_too_long,
+    value_findings.values_not_learned,
+    entropy_findings.entropy_collapse,
+    entropy_findings.entropy_coef_too_high,
+    entropy_findings.dead_head,
+    scale_findings.actions_clipped,
+    component_findings.dominating_component,
+    component_findings.dead_component,
+    replay_findings.replay_ratio,
+    replay_findings.q_overestimation,
+    replay_findings.rrd_constant_returns,
+    replay_findings.reward_model_variance,
     policy_steps.kl_too_high,
     policy_steps.kl_near_zero,
-    policy_steps.clip_fraction_out_of_band,
-    values.explained_variance_negative,
-    outcome.overfitting_the_batch,
-    outcome.wild_swings,
-    outcome.stuck,
-    outcome.evaluation_apart,
-    machine.memory_near_limit,
-    machine.environment_bound,
-    machine.update_bound,
-    machine.accelerator_idle,
+    policy_steps.clip_fraction_high,
+    value_findings.explained_variance_negative,
+    outcome_findings.overfitting_the_batch,
+    outcome_findings.wild_swings,
+    outcome_findings.stuck,
+    outcome_findings.evaluation_apart,
+    machine_findings.memory_near_limit,
+    machine_findings.environment_bound,
+    machine_findings.update_bound,
+    machine_findings.accelerator_idle,
 )
 
 OUTCOMES = ("stuck", "wild-swings", "evaluation-below-training", "overfitting-the-batch")
 MOVEMENT = ("kl-too-high", "kl-near-zero", "clip-fraction-high")
 LEARNING = (*OUTCOMES, *MOVEMENT, "entropy-collapse", "explained-variance-negative")
 
-# What each cause brings about: a consequence stands behind its cause however loud it is.
+# Consequences of each cause: they rank behind their cause whatever their own score.
 EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "nan-from-environment": ("divergence", "learning-rate-too-high", "reward-scale", *LEARNING),
     "divergence": LEARNING,
@@ -98,7 +98,7 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "gamma-too-myopic": LEARNING,
     "gamma-too-long": ("values-not-learned", "reward-scale", *LEARNING),
     "values-not-learned": LEARNING,
-    "entropy-bonus-too-high": ("learning-rate-too-high", "actions-clipped", *LEARNING),
+    "entropy-coef-too-high": ("learning-rate-too-high", "actions-clipped", *LEARNING),
     "entropy-collapse": (*OUTCOMES, *MOVEMENT),
     "actions-clipped": OUTCOMES,
     "rrd-constant-returns": ("reward-model-flat", *OUTCOMES),
@@ -106,26 +106,26 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "q-overestimation": OUTCOMES,
 }
 EXPLAINED_BY = 0.5
-"""An explained finding counts this share of its cause at most."""
+"""A consequence scores at most this share of its cause."""
 
 
 def triage(
     records: Sequence[Mapping[str, Any]], facts: Facts, events: Sequence[Mapping[str, Any]] = ()
 ) -> list[Finding]:
-    """Findings of a run, the first to mend first; empty where nothing is to be said."""
+    """Findings of a run, in the order in which to fix them."""
     return examine(RunHistory(records, facts, events))
 
 
-def examine(case: RunHistory) -> list[Finding]:
-    """The same for a case; a record without a line has no findings."""
-    if not case.records and not case.events:
+def examine(history: RunHistory) -> list[Finding]:
+    """Like `triage`, for a `RunHistory`; an empty record has no findings."""
+    if not history.records and not history.events:
         return []
-    found = [finding for symptom in SYMPTOMS if (finding := symptom(case)) is not None]
+    found = [finding for symptom in SYMPTOMS if (finding := symptom(history)) is not None]
     return rank(found)
 
 
 def rank(found: Sequence[Finding]) -> list[Finding]:
-    """By severity times confidence, consequences behind their causes."""
+    """Sorted by severity times confidence, consequences behind their causes."""
     weight = {finding.name: finding.score for finding in found}
     for cause in sorted(found, key=lambda finding: -finding.score):
         for finding in found:
@@ -135,23 +135,24 @@ def rank(found: Sequence[Finding]) -> list[Finding]:
 
 
 def explains(cause: Finding, finding: Finding) -> bool:
-    """Whether one finding brings the other about. What is itself a cause, and surer, stands on its own."""
+    """Whether `finding` is a consequence of `cause`; one that is a cause itself, with a higher score, is not."""
     if not cause.alarm or finding.name not in EXPLAINS.get(cause.name, ()):
         return False
     return finding.name not in EXPLAINS or finding.score <= cause.score
 
 
 def unexplained(found: Sequence[Finding]) -> list[Finding]:
-    """Alarms that no other alarm of the list brings about: what is worth saying while a run goes on."""
-    loud = alarms(found)
-    return [finding for finding in loud if not any(explains(cause, finding) for cause in loud)] or loud[:1]
+    """Alarms that are not the consequence of another alarm: those reported during training."""
+    all_alarms = alarms(found)
+    causes = [finding for finding in all_alarms if not any(explains(other, finding) for other in all_alarms)]
+    return causes or all_alarms[:1]
 
 
 def alarms(found: Sequence[Finding]) -> list[Finding]:
-    """Those that ask for something to be done."""
+    """The warnings and dangers."""
     return [finding for finding in found if finding.alarm]
 
 
 def worsened(now: Finding, before: Finding | None) -> bool:
-    """Whether a finding is to be said (again): new, or more severe than when it was said."""
+    """Whether a finding is new, or more severe than when it was last reported."""
     return before is None or now.severity > before.severity

@@ -8,9 +8,9 @@ from typing import Any
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import usable_cores
 from batchwright.envs import envpool_source, gymnasium_source
-from batchwright.envs.components import vector_names
 from batchwright.envs.gymnasium_source import spaces_of
 from batchwright.envs.jax_adapters import adapt
+from batchwright.envs.reward_components import vector_names
 from batchwright.envs.spaces import Spec
 from batchwright.envs.tasks import OWN_TASKS
 

@@ -14,7 +14,7 @@ import numpy as np
 from batchwright.core.errors import UserError
 from batchwright.envs.spaces import Box, DictSpace, Discrete, MultiDiscrete, Spec
 from batchwright.envs.tasks import OWN_TASKS
-from batchwright.envs.tasks.base import OwnTask
+from batchwright.envs.tasks.jax_task import OwnTask
 
 
 @dataclass(frozen=True)

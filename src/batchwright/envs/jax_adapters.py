@@ -1,4 +1,4 @@
-"""Environments in the style of gymnax and brax as tasks of ours, told apart by their methods."""
+"""Environments in the style of gymnax and brax as tasks of ours, distinguished by their methods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.envs.spaces import Discrete, Spec, box, from_gymnasium, without_huge_bounds
-from batchwright.envs.tasks.base import JaxTask
+from batchwright.envs.tasks.jax_task import JaxTask
 
 # Beyond any episode, small enough that one more step does not overflow int32.
 FAR_AWAY_STEPS = 2**30
@@ -44,7 +44,7 @@ class GymnaxTask(JaxTask):
     def __init__(self, env: Any, params: Any, name: str) -> None:
         self._env = env
         self.max_episode_steps = None
-        # gymnax counts a time limit as an end like any other. Ours tells them apart, so theirs is moved away.
+        # gymnax counts a time limit as an end like any other. Ours keeps them apart, so theirs is moved away.
         if hasattr(params, "max_steps_in_episode"):
             self.max_episode_steps = int(params.max_steps_in_episode)
             params = params.replace(max_steps_in_episode=FAR_AWAY_STEPS)

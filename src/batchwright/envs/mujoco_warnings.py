@@ -1,4 +1,4 @@
-"""What MuJoCo says of a model: once, and not that Gymnasium's own files use an attribute that will go away."""
+"""Prints each warning of MuJoCo once, and not those about deprecated attributes in Gymnasium's own files."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ def deduplicate() -> None:
     with contextlib.suppress(ImportError, AttributeError):
         import mujoco
 
-        if not isinstance(mujoco.get_mju_user_warning(), _Voice):
-            mujoco.set_mju_user_warning(_Voice())
+        if not isinstance(mujoco.get_mju_user_warning(), _WarnOnce):
+            mujoco.set_mju_user_warning(_WarnOnce())
 
 
-class _Voice:
+class _WarnOnce:
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
 
     def __call__(self, message: str) -> None:
-        if "is deprecated" in message or message in self._said:
+        if "is deprecated" in message or message in self._printed:
             return
-        self._said.add(message)
+        self._printed.add(message)
         print(f"MuJoCo: {message}", file=sys.stderr)

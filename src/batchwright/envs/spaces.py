@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import partial, reduce
+from operator import getitem
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +92,7 @@ def box(low: Any, high: Any, shape: tuple[int, ...] | None = None, dtype: Any = 
 def from_gymnasium(space: Any, where: str = "space") -> Spec:
     """The spec of a Gymnasium space; an unsupported one is refused by name.
 
-    Spaces are told apart by the names of their classes, so that this file needs no Gymnasium.
+    Spaces are recognised by the names of their classes, so that this file needs no Gymnasium.
     """
     kinds = {cls.__name__ for cls in type(space).__mro__}
     if "Dict" in kinds:
@@ -144,9 +147,12 @@ def unflatten(spec: Spec, values: list[Any]) -> Any:
 
 def value_at(tree: Any, path: Path) -> Any:
     """What a tree of dicts and tuples holds at the end of a path."""
-    for step in path:
-        tree = tree[step]
-    return tree
+    return reduce(getitem, path, tree)
+
+
+def reader(path: Path) -> Callable[[Any], Any]:
+    """`value_at` of one path as a function of the tree: for code that reads the same part at every step."""
+    return partial(reduce, getitem, path)
 
 
 def leaf_shape(leaf: Leaf) -> tuple[int, ...]:
@@ -167,7 +173,7 @@ def stored_dtype(leaf: Leaf) -> np.dtype[Any]:
     return np.dtype(np.int32)
 
 
-def is_image(spec: Spec) -> bool:
+def is_image(spec: Spec) -> TypeGuard[Box]:
     """Whether the spec is one uint8 array of rank 3."""
     return isinstance(spec, Box) and spec.dtype == np.uint8 and len(spec.shape) == 3
 

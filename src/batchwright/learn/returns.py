@@ -18,12 +18,12 @@ def gae(
     terminated_TN: jax.Array,
     ended_TN: jax.Array,
     gamma: jax.Array | float,
-    trace: jax.Array | float,
+    gae_lambda: jax.Array | float,
 ) -> jax.Array:
     """Advantages [T, N, K] (Schulman et al., 2016): a termination has no future, a time limit bootstraps.
 
     `next_value` is the value of the true successor, the last observation of an episode included; the sum over later
-    steps is cut at every end. `trace` is lambda: 0 one step, 1 the whole return.
+    steps is cut at every end. `gae_lambda` 0 looks one step ahead, 1 at the whole return.
     """
     alive = 1.0 - terminated_TN.astype(jnp.float32)[..., None]
     carry_on = 1.0 - ended_TN.astype(jnp.float32)[..., None]
@@ -31,7 +31,7 @@ def gae(
 
     def back(later: jax.Array, step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         delta, on = step
-        advantage = delta + gamma * trace * on * later
+        advantage = delta + gamma * gae_lambda * on * later
         return advantage, advantage
 
     start = jnp.zeros_like(delta_TNK[0])

@@ -1,10 +1,8 @@
 """From a network's raw output to actions: one head per leaf of the action space, joined by summing log-probs.
 
 Inside the learner an action is one flat float32 vector (choices as whole numbers, boxes in units of half their range,
-before clipping); `to_env` turns it into the tree that engines take.
-
-What a mask forbids has probability 0: a choice with one value left, a forced bit and a box that its choice leaves
-unused add nothing to log-probs, entropies and gradients.
+before clipping); `Policy.to_env` turns it into the tree that engines take. What masks and unused boxes change is in
+`masked_actions`.
 """
 
 # B any leading axes, P raw outputs, D numbers of one action, H heads, M booleans of one mask.
@@ -20,28 +18,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.core.errors import UserError, unknown
+from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.masks import Activity
 from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
+from batchwright.nets import masked_actions
+from batchwright.nets.masked_actions import Condition
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 SMALLEST_DRAW = np.float32(2**-25)
 """Half the step between float32 draws: stands for 0, whose logarithm would be an action that nobody would choose."""
 LOG_STD_RANGE = (-5.0, 2.0)
-FORBIDDEN = -1e30
-"""In the place of the logit of a forbidden value: its probability is exactly 0, and every logarithm stays finite."""
-
-
-@dataclass(frozen=True)
-class Condition:
-    """When a box is used: the choices that decide it, and the values of theirs with which it is."""
-
-    choices: slice
-    """Of the flat action: one number, or one per row of the box."""
-    values: tuple[int, ...]
-    repeats: int
-    """Numbers of the box that one of these choices decides."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +76,8 @@ class Heads:
 
         Drawn on the host: quicker on a CPU than JAX's generator, and nothing to compile.
         """
-        source = np.random.Generator(np.random.SFC64(stream))
-        return tuple(_draw(source, head, (*shape, head.raw.stop - head.raw.start)) for head in self.heads)
+        rng = np.random.Generator(np.random.SFC64(stream))
+        return tuple(_draw(rng, head, (*shape, head.raw.stop - head.raw.start)) for head in self.heads)
 
     def no_noise(self, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
         """Noise with which `sample` gives the most likely action: exploration off."""
@@ -104,17 +91,16 @@ class Heads:
         for head, eps in zip(self.heads, noise, strict=True):
             out = raw_BP[..., head.raw]
             if head.kind == "choice":
-                out = _allowed(head, out, mask_BM)
+                out = _logits(head, out, mask_BM)
                 parts.append(jnp.argmax(out + eps, -1, keepdims=True).astype(jnp.float32))
             elif head.kind == "bits":
-                drawn = (out + eps > 0).astype(jnp.float32)
+                bits = (out + eps > 0).astype(jnp.float32)
                 if mask_BM is not None:
-                    free, ones = _free_bits(head, mask_BM)
-                    drawn = jnp.where(free, drawn, ones.astype(jnp.float32))
-                parts.append(drawn)
+                    bits = masked_actions.allowed_bits(bits, mask_BM[..., head.mask])
+                parts.append(bits)
             else:
                 parts.append(out + jnp.exp(_log_std(params, head)) * eps)
-        return _join(parts)
+        return parts[0] if len(parts) == 1 else jnp.concatenate(parts, -1)
 
     def log_prob(
         self, params: Any, raw_BP: jax.Array, action_BD: jax.Array, mask_BM: jax.Array | None = None
@@ -129,7 +115,7 @@ class Heads:
         return jnp.stack([_entropy(head, params, raw_BP, action_BD, mask_BM) for head in self.heads], -1)
 
     def freedom(self, action_BD: jax.Array, mask_BM: jax.Array | None = None) -> jax.Array:
-        """The share [B, H] of each head's numbers that mask and choices leave free"""
+        """The share [B, H] of each head's numbers that mask and choices leave free."""
         parts = [_freedom(head, action_BD, mask_BM) for head in self.heads]
         return jnp.stack(jnp.broadcast_arrays(*parts), -1)
 
@@ -138,23 +124,12 @@ class Heads:
         """Whether there are both choices and boxes."""
         return len({head.continuous for head in self.heads}) > 1
 
-    def to_env(self, action_BD: jax.Array) -> Any:
-        """The tree of canonical arrays that engines take; boxes are clipped and scaled to their bounds."""
-        values = []
-        at = 0
-        for _, leaf in spaces.leaves(self.spec):
-            size = math.prod(spaces.leaf_shape(leaf)) if spaces.leaf_shape(leaf) else 1
-            part = action_BD[..., at : at + size]
-            at += size
-            values.append(_to_leaf(leaf, part))
-        return spaces.unflatten(self.spec, values)
 
-
-def _draw(source: np.random.Generator, head: Head, shape: tuple[int, ...]) -> np.ndarray:
+def _draw(rng: np.random.Generator, head: Head, shape: tuple[int, ...]) -> np.ndarray:
     if head.kind == "box":
-        return source.standard_normal(shape, np.float32)
+        return rng.standard_normal(shape, np.float32)
     # 1 - u is in (0, 1]: its logarithm is finite.
-    u = 1.0 - source.random(shape, np.float32)
+    u = 1.0 - rng.random(shape, np.float32)
     if head.kind == "choice":
         return np.asarray(-np.log(np.maximum(-np.log(u), SMALLEST_DRAW)))
     return np.asarray(np.log(u) - np.log(np.maximum(1.0 - u, SMALLEST_DRAW)))
@@ -164,7 +139,7 @@ def make_heads(spec: Spec, activity: Mapping[str, Activity] | None = None) -> He
     """Heads for every leaf: one per choice, one per group of bits, one per box; `activity` as engines declare it."""
     heads: list[Head] = []
     raw = action = std = mask = 0
-    conditions = find_conditions(spec, activity or {})
+    conditions = masked_actions.find_conditions(spec, activity or {})
     for path, leaf in spaces.leaves(spec):
         name = spaces.path_name(path) or "action"
         if isinstance(leaf, (Discrete, MultiDiscrete)):
@@ -191,52 +166,6 @@ def make_heads(spec: Spec, activity: Mapping[str, Activity] | None = None) -> He
     return Heads(spec, tuple(heads), raw, action, std)
 
 
-def find_conditions(spec: Spec, activity: Mapping[str, Activity]) -> dict[str, Condition]:
-    """The condition of each box that has one; paths and values that the action does not have are refused."""
-    known: dict[str, tuple[spaces.Leaf, int]] = {}
-    at = 0
-    for path, leaf in spaces.leaves(spec):
-        known[spaces.path_name(path)] = leaf, at
-        at += math.prod(spaces.leaf_shape(leaf))
-    found = {}
-    for box_path, (choice_path, values) in activity.items():
-        for part, wanted in ((box_path, "box"), (choice_path, "choice")):
-            if part not in known or isinstance(known[part][0], Box) != (wanted == "box"):
-                raise unknown(f"{wanted} in action_activity", part, known)
-        found[box_path] = _condition(known[box_path][0], known[choice_path], (box_path, choice_path), values)
-    return found
-
-
-def _condition(
-    box: spaces.Leaf, choice: tuple[spaces.Leaf, int], paths: tuple[str, str], values: tuple[int, ...]
-) -> Condition:
-    leaf, at = choice
-    numbers = math.prod(spaces.leaf_shape(box))
-    if isinstance(leaf, Discrete):
-        ranges, count = [range(leaf.start, leaf.start + leaf.n)], 1
-    elif isinstance(leaf, MultiBinary):
-        ranges, count = [range(2)], leaf.n
-    else:
-        assert isinstance(leaf, MultiDiscrete)
-        starts = leaf.start or (0,) * len(leaf.nvec)
-        if len(set(starts)) > 1:
-            raise UserError(f"action_activity: the choices of {paths[1]!r} begin at different numbers {starts}.")
-        ranges, count = [range(start, start + n) for start, n in zip(starts, leaf.nvec, strict=True)], len(leaf.nvec)
-    rows = spaces.leaf_shape(box)[:1]
-    if count > 1 and rows != (count,):
-        raise UserError(
-            f"action_activity: {paths[1]!r} has {count} choices; the box {paths[0]!r} needs as many rows, it has "
-            f"shape {spaces.leaf_shape(box)}."
-        )
-    wrong = [value for value in values if not any(value in allowed for allowed in ranges)]
-    if wrong or not values:
-        raise UserError(
-            f"action_activity of {paths[0]!r}: {paths[1]!r} has no value {wrong[0] if wrong else '(none)'}."
-        )
-    first = ranges[0].start
-    return Condition(slice(at, at + count), tuple(int(value) - first for value in values), numbers // count)
-
-
 def _refuse_half_bounded(name: str, leaf: Box) -> None:
     if leaf.dtype.kind != "f":
         raise UserError(
@@ -255,88 +184,46 @@ def _log_std(params: Any, head: Head) -> jax.Array:
     return jnp.clip(params["log_std"][head.std], *LOG_STD_RANGE)
 
 
-def _allowed(head: Head, out: jax.Array, mask: jax.Array | None) -> jax.Array:
-    """The logits of a choice with those of forbidden values at probability 0."""
-    return out if mask is None else jnp.where(mask[..., head.mask], out, FORBIDDEN)
+def _logits(head: Head, out: jax.Array, mask: jax.Array | None) -> jax.Array:
+    return out if mask is None else masked_actions.allowed_logits(out, mask[..., head.mask])
 
 
-def _free_bits(head: Head, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(bits that may be either, bits that may be 1)."""
-    zero, one = jnp.split(mask[..., head.mask], 2, axis=-1)
-    return zero & one, one
-
-
-def _used(head: Head, action: jax.Array) -> jax.Array:
-    """1.0 for the numbers of a box that the choices taken use, 0.0 for the others."""
-    assert head.condition is not None
-    taken = action[..., head.condition.choices]
-    used = jnp.isin(taken, jnp.asarray(head.condition.values, jnp.float32)).astype(jnp.float32)
-    return jnp.repeat(used, head.condition.repeats, -1)
+def _sum_bits(head: Head, each: jax.Array, mask: jax.Array | None) -> jax.Array:
+    return each.sum(-1) if mask is None else masked_actions.sum_free_bits(each, mask[..., head.mask])
 
 
 def _log_prob(head: Head, params: Any, raw: jax.Array, action: jax.Array, mask: jax.Array | None) -> jax.Array:
     out, taken = raw[..., head.raw], action[..., head.action]
     if head.kind == "choice":
         index = taken.astype(jnp.int32)
-        return jnp.take_along_axis(jax.nn.log_softmax(_allowed(head, out, mask)), index, -1)[..., 0]
+        return jnp.take_along_axis(jax.nn.log_softmax(_logits(head, out, mask)), index, -1)[..., 0]
     if head.kind == "bits":
         each = taken * jax.nn.log_sigmoid(out) + (1 - taken) * jax.nn.log_sigmoid(-out)
-        return _sum_free(head, each, mask)
+        return _sum_bits(head, each, mask)
     log_std = _log_std(params, head)
     each = -0.5 * jnp.square((taken - out) * jnp.exp(-log_std)) - log_std - HALF_LOG_TWO_PI
-    return each.sum(-1) if head.condition is None else (each * _used(head, action)).sum(-1)
+    return each.sum(-1) if head.condition is None else (each * head.condition.used(action)).sum(-1)
 
 
 def _entropy(head: Head, params: Any, raw: jax.Array, action: jax.Array | None, mask: jax.Array | None) -> jax.Array:
     out = raw[..., head.raw]
     if head.kind == "choice":
-        log_p = jax.nn.log_softmax(_allowed(head, out, mask))
+        log_p = jax.nn.log_softmax(_logits(head, out, mask))
         return -(jnp.exp(log_p) * log_p).sum(-1)
     if head.kind == "bits":
         p = jax.nn.sigmoid(out)
-        return -_sum_free(head, p * jax.nn.log_sigmoid(out) + (1 - p) * jax.nn.log_sigmoid(-out), mask)
+        return -_sum_bits(head, p * jax.nn.log_sigmoid(out) + (1 - p) * jax.nn.log_sigmoid(-out), mask)
     each = _log_std(params, head) + 0.5 + HALF_LOG_TWO_PI
     if head.condition is not None and action is not None:
-        return (each * _used(head, action)).sum(-1)
+        return (each * head.condition.used(action)).sum(-1)
     return jnp.broadcast_to(each.sum(), out.shape[:-1])
-
-
-def _sum_free(head: Head, each: jax.Array, mask: jax.Array | None) -> jax.Array:
-    return each.sum(-1) if mask is None else jnp.where(_free_bits(head, mask)[0], each, 0.0).sum(-1)
 
 
 def _freedom(head: Head, action: jax.Array, mask: jax.Array | None) -> jax.Array:
     if head.condition is not None:
-        return _used(head, action).mean(-1)
+        return head.condition.used(action).mean(-1)
     if mask is None or head.kind == "box":
         return jnp.ones(action.shape[:-1])
     if head.kind == "bits":
-        return _free_bits(head, mask)[0].mean(-1)
-    return (mask[..., head.mask].sum(-1) > 1).astype(jnp.float32)
-
-
-def _to_leaf(leaf: spaces.Leaf, part: jax.Array) -> jax.Array:
-    if isinstance(leaf, Discrete):
-        return part[..., 0].astype(jnp.int32)
-    if isinstance(leaf, (MultiDiscrete, MultiBinary)):
-        return part.astype(jnp.int32)
-    value = part.reshape(*part.shape[:-1], *leaf.shape)
-    bounded = np.isfinite(leaf.low)
-    if not bounded.any():
-        return value
-    low = _inside(np.where(bounded, leaf.low, 0.0), np.inf)
-    high = _inside(np.where(bounded, leaf.high, 0.0), -np.inf)
-    scaled = (low + high) / 2 + (high - low) / 2 * jnp.clip(value, -1.0, 1.0)
-    # Rounding must not step over the bound.
-    return jnp.where(bounded, jnp.clip(scaled, low, high), value)
-
-
-def _inside(bound: np.ndarray, inwards: float) -> np.ndarray:
-    """A bound as float32; where rounding would step over a float64 one, the next number inside."""
-    near = bound.astype(np.float32)
-    over = near.astype(bound.dtype) < bound if inwards > 0 else near.astype(bound.dtype) > bound
-    return np.where(over, np.nextafter(near, np.float32(inwards)), near)
-
-
-def _join(parts: list[jax.Array]) -> jax.Array:
-    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, -1)
+        return masked_actions.free_bits(mask[..., head.mask])[0].mean(-1)
+    return masked_actions.free_choice(mask[..., head.mask])

@@ -1,4 +1,4 @@
-"""A policy: inputs, network and heads joined over one flat parameter vector.
+"""A policy: inputs, network, heads and the environment's form of actions, joined over one flat parameter vector.
 
 The vector is what optimisers, checkpoints and digests see: one array instead of a tree, so that clipping, Adam and
 the guard against non-finite numbers are each one operation.
@@ -17,26 +17,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from batchwright.envs import spaces
 from batchwright.envs.masks import Activity
-from batchwright.envs.spaces import Spec
+from batchwright.envs.spaces import Box, Discrete, Spec
+from batchwright.nets.convolutions import cnn
 from batchwright.nets.heads import Heads, make_heads
-from batchwright.nets.networks import Inputs, Network, channels_last, cnn, mlp
-from batchwright.nets.normalise import OBS_CLIP, normalise_obs
+from batchwright.nets.networks import Inputs, Network, mlp
+from batchwright.nets.normalise import ObsStats, normalise_obs
 
 NetworkMaker = Callable[[Inputs, int, int], Network]
 """(inputs, raw outputs needed, values needed) -> Network: what a user's own network is given as."""
 
 
-class ObsStats(NamedTuple):
-    """Frozen observation statistics [V] of one iteration; mean 0, std 1 and no limit where nothing is normalised."""
-
-    mean: Any
-    std: Any
-    limit: Any = np.float32(OBS_CLIP)
-
-
 class Outputs(NamedTuple):
-    """What the network says of B observations."""
+    """What the network gives for B observations."""
 
     raw: jax.Array  # [B, P]
     value: jax.Array  # [B, K]
@@ -50,6 +44,8 @@ class Policy:
     inputs: Inputs
     network: Network
     heads: Heads
+    to_env: Callable[[jax.Array], Any]
+    """Flat actions [B, D] -> the canonical tree that engines take; boxes are clipped and scaled to their bounds."""
     num_values: int
     log_std_start: float
     unravel: Callable[[jax.Array], Any]
@@ -67,55 +63,25 @@ class Policy:
         affine = {"scale": np.ones(self.num_values, np.float32), "shift": np.zeros(self.num_values, np.float32)}
         return {"net": self.network.init(key), "heads": self.heads.init(self.log_std_start), "value": affine}
 
-    def see(self, obs: Any, stats: ObsStats) -> Any:
+    def preprocess(self, obs: Any, stats: ObsStats) -> Any:
         """What a rollout keeps of observations and `outputs` takes."""
-        return self.inputs.kept(obs, lambda rows: normalise_obs(rows, *stats))
+        return self.inputs.compact(obs, lambda rows: normalise_obs(rows, *stats))
 
-    def outputs(self, flat: jax.Array, seen: Any) -> Outputs:
-        """Raw outputs and values for inputs made by `see`."""
-        return self.outputs_of(self.unravel(flat), seen)
+    def outputs(self, flat: jax.Array, inputs: Any) -> Outputs:
+        """Raw outputs and values for inputs made by `preprocess`."""
+        return self.outputs_of(self.unravel(flat), inputs)
 
-    def outputs_of(self, tree: Any, seen: Any) -> Outputs:
+    def outputs_of(self, tree: Any, inputs: Any) -> Outputs:
         """The same for parameters as a tree: differentiating by it is cheaper than by slices of a vector."""
-        raw, value = self.network.apply(tree["net"], self.inputs.scaled(seen))
+        raw, value = self.network.apply(tree["net"], self.inputs.scaled(inputs))
         return Outputs(raw, value * tree["value"]["scale"] + tree["value"]["shift"], tree["heads"])
 
-    def outputs_in_turn(self, flat: jax.Array, seen_T: Any) -> Outputs:
+    def outputs_in_turn(self, flat: jax.Array, inputs_T: Any) -> Outputs:
         """The same for a whole rollout; images step by step, as the patches of all of them would not fit."""
         if not self.inputs.images:
-            return self.outputs(flat, seen_T)
-        raw, value = jax.lax.map(lambda seen: self.outputs(flat, seen)[:2], seen_T)
+            return self.outputs(flat, inputs_T)
+        raw, value = jax.lax.map(lambda inputs: self.outputs(flat, inputs)[:2], inputs_T)
         return Outputs(raw, value, self.unravel(flat)["heads"])
-
-    def value_only(self, key: jax.Array) -> np.ndarray:
-        """True [parameters] where a parameter moves the values and not the actions, found by differentiating both."""
-        flat = self.init(key)
-        width = self.inputs.vector_size
-        seen: Any = jnp.abs(jax.random.normal(key, (64, width), jnp.float32))
-        if self.inputs.images:
-            obs = [jax.random.uniform(key, (4, *leaf.shape)) * 255 for _, leaf in self.inputs.images]  # type: ignore[union-attr]
-            seen = {"images": [channels_last(o) for o in obs]} | ({"vector": seen[:4]} if width else {})
-
-        @jax.jit
-        def moves(flat: jax.Array) -> tuple[jax.Array, ...]:
-            def total(flat: jax.Array, which: str) -> jax.Array:
-                return jnp.square(getattr(self.outputs(flat, seen), which) + 1.0).sum()
-
-            return tuple(jax.grad(total)(flat, which) != 0 for which in ("raw", "value"))
-
-        # A ReLU may be dead in fresh parameters: small positive ones on positive inputs pass every unit.
-        alive = jax.random.uniform(key, flat.shape, jnp.float32, 0.01, 0.02)
-        raw, value = (np.asarray(one | other) for one, other in zip(moves(flat), moves(alive), strict=True))
-        return np.asarray(value & ~raw)
-
-    def name_of(self, flat: np.ndarray, index: int) -> str:
-        """The path of one entry of the flat vector in the parameter tree: for messages."""
-        marked = np.zeros(flat.shape, np.float32)
-        marked[index] = 1.0
-        for path, leaf in jax.tree_util.tree_leaves_with_path(self.unravel(jnp.asarray(marked))):
-            if np.asarray(leaf).any():
-                return jax.tree_util.keystr(path)
-        return f"parameter {index}"
 
 
 def make_policy(
@@ -137,8 +103,57 @@ def make_policy(
         net = cnn(inputs, heads.raw_size, num_values)
     else:
         net = mlp(inputs.vector_size, heads.raw_size, num_values, hidden, activation)
-    policy = Policy(inputs, net, heads, num_values, log_std_start, lambda flat: flat)
+    return assemble_policy(inputs, net, heads, num_values, log_std_start)
+
+
+def assemble_policy(
+    inputs: Inputs, network: Network, heads: Heads, num_values: int = 0, log_std_start: float = 0.0
+) -> Policy:
+    """The policy of these parts; without values where critics, if there are any, are apart."""
+    policy = Policy(inputs, network, heads, make_to_env(heads.spec), num_values, log_std_start, lambda flat: flat)
     return replace(policy, unravel=unraveller(policy._init_tree(jax.random.key(0))))
+
+
+def make_to_env(spec: Spec) -> Callable[[jax.Array], Any]:
+    """The function from flat actions to those of the environment (`Policy.to_env`)."""
+    parts, at = [], 0
+    for _, leaf in spaces.leaves(spec):
+        size = math.prod(spaces.leaf_shape(leaf))
+        parts.append(_ActionLeaf(slice(at, at + size), leaf))
+        at += size
+    tree = spaces.unflatten(spec, parts)
+    return lambda action_BD: jax.tree.map(lambda part: part.to_env(action_BD), tree)
+
+
+@dataclass(frozen=True, eq=False)
+class _ActionLeaf:
+    """Where one leaf of the action space lies in a flat action."""
+
+    where: slice
+    leaf: spaces.Leaf
+
+    def to_env(self, action_BD: jax.Array) -> jax.Array:
+        part = action_BD[..., self.where]
+        if isinstance(self.leaf, Discrete):
+            return part[..., 0].astype(jnp.int32)
+        if not isinstance(self.leaf, Box):
+            return part.astype(jnp.int32)
+        value = part.reshape(*part.shape[:-1], *self.leaf.shape)
+        bounded = np.isfinite(self.leaf.low)
+        if not bounded.any():
+            return value
+        low = _inside(np.where(bounded, self.leaf.low, 0.0), np.inf)
+        high = _inside(np.where(bounded, self.leaf.high, 0.0), -np.inf)
+        scaled = (low + high) / 2 + (high - low) / 2 * jnp.clip(value, -1.0, 1.0)
+        # Rounding must not step over the bound.
+        return jnp.where(bounded, jnp.clip(scaled, low, high), value)
+
+
+def _inside(bound: np.ndarray, inwards: float) -> np.ndarray:
+    """A bound as float32; where rounding would step over a float64 one, the next number inside."""
+    near = bound.astype(np.float32)
+    over = near.astype(bound.dtype) < bound if inwards > 0 else near.astype(bound.dtype) > bound
+    return np.where(over, np.nextafter(near, np.float32(inwards)), near)
 
 
 def join_leaves(tree: Any) -> jax.Array:

@@ -1,1 +1,1 @@
-"""Facts: every batch-like number of a run with its unit, reason and source. Pure Python: no JAX in this room."""
+"""The planner: every batch-like number of a run with its unit, reason and source. Pure Python, without JAX."""

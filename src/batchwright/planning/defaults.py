@@ -1,4 +1,4 @@
-"""Where each on-policy algorithm starts when nothing is stated, with the reasons."""
+"""Defaults of each on-policy algorithm, with the reasons."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Defaults:
-    """Where an algorithm starts when nothing is stated."""
+    """Defaults of one algorithm."""
 
     num_envs: int
     rollout_steps: int
@@ -31,7 +31,7 @@ DEFAULTS = {
         entropy_start=0.0,
         gae_lambda=0.95,
         single_update=False,
-        why_steps="8 x 256 = 2048 transitions, the usual start",
+        why_steps="8 x 256 = 2048 transitions, a common start",
         why_epochs="the clipped ratio allows several passes",
         why_lambda="Schulman et al., 2016: 0.9-0.99 balance bias and variance",
     ),
@@ -55,7 +55,7 @@ DEFAULTS = {
         entropy_start=0.01,
         gae_lambda=1.0,
         single_update=True,
-        why_steps="16 x 256 = 4096: high-variance returns",
+        why_steps="16 x 256 = 4096, as returns have a high variance",
         why_epochs="returns are those of the policy that collected",
         why_lambda="reward-to-go; the value only bootstraps where the rollout cuts an episode",
     ),

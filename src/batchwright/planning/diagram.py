@@ -1,36 +1,42 @@
-"""The picture of a plan: what is collected, how it is cut, how many updates come of it."""
+"""The diagram of a plan: what is collected, how it is split, how many updates follow."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from batchwright.config.schema import DATASET, ON_POLICY, RECORDED
-from batchwright.planning.quantity import Plan, counted
+from batchwright.planning.quantity import counted
 
 BOXES_SHOWN = 8
 
+Values = Mapping[str, Any]
+"""Values of a plan's quantities by name."""
 
-def diagram(plan: Plan) -> str:
+
+def diagram(regime: str, values: Values) -> str:
     """rollout -> minibatches -> updates with the plan's own numbers."""
-    if plan.regime == ON_POLICY:
-        return _on_policy(plan)
-    if plan.regime == RECORDED:
-        return _recorded(plan)
-    return _dataset(plan) if plan.regime == DATASET else _replay(plan)
+    if regime == ON_POLICY:
+        return _on_policy(values)
+    if regime == RECORDED:
+        return _recorded(values)
+    return _dataset(values) if regime == DATASET else _replay(values)
 
 
-def _on_policy(plan: Plan) -> str:
-    if plan.get("rollout_episodes"):
-        collected = f"{_of(plan['rollout_episodes'], 'episode')} from {_of(plan['num_envs'], 'env')}"
+def _on_policy(values: Values) -> str:
+    if values.get("rollout_episodes"):
+        collected = f"{_of(values['rollout_episodes'], 'episode')} from {_of(values['num_envs'], 'env')}"
     else:
-        collected = f"{_of(plan['num_envs'], 'env')} x {_of(plan['rollout_steps'], 'step')}"
-    if plan.get("num_agents"):
-        collected += f" x {_of(plan['num_agents'], 'agent')}"
-    parts, size = plan["minibatches"], _largest(plan)
-    most = "" if plan.get("rollout_episodes") is None or plan["rollout_transitions"] is None else "at most "
-    cut = f"{_of(parts, 'minibatch')} of {_up_to(plan)}{_n(size)}" if parts and size else _unknown_cut(parts, size)
-    epochs = plan["epochs"]
+        collected = f"{_of(values['num_envs'], 'env')} x {_of(values['rollout_steps'], 'step')}"
+    if values.get("num_agents"):
+        collected += f" x {_of(values['num_agents'], 'agent')}"
+    parts, size = values["minibatches"], _largest(values)
+    most = "" if values.get("rollout_episodes") is None or values["rollout_transitions"] is None else "at most "
+    cut = f"{_of(parts, 'minibatch')} of {_up_to(values)}{_n(size)}" if parts and size else _unknown_cut(parts, size)
+    epochs = values["epochs"]
     shuffled = "shuffled" if epochs == 1 else f"shuffled anew in each of {_n(epochs)} epochs"
     lines = [
-        *_box(["collect", collected, f"rollout: {most}{_of(plan['rollout_transitions'], 'transition')}"]),
+        *_box(["collect", collected, f"rollout: {most}{_of(values['rollout_transitions'], 'transition')}"]),
         "        | returns and advantages for all of it at once",
         "        v",
         *_cells(parts, size),
@@ -38,12 +44,12 @@ def _on_policy(plan: Plan) -> str:
         "        v",
         *_box(
             [
-                f"update: {most}{_of(plan.get('updates_per_iteration'), 'optimiser step')}, then the rollout is "
+                f"update: {most}{_of(values.get('updates_per_iteration'), 'optimiser step')}, then the rollout is "
                 "thrown away",
-                f"each transition is used {_of(plan['reuse'], 'time')}",
+                f"each transition is used {_of(values['reuse'], 'time')}",
             ]
         ),
-        f"        ^ {_of(plan['iterations'], 'iteration')}",
+        f"        ^ {_of(values['iterations'], 'iteration')}",
     ]
     return "\n".join(lines)
 
@@ -55,57 +61,57 @@ def _unknown_cut(parts: int | None, size: int | None) -> str:
     return f"minibatches of about {_n(size)}, the whole rollout where that is smaller" if size else "minibatches"
 
 
-def _largest(plan: Plan) -> int | None:
+def _largest(values: Values) -> int | None:
     """Rows of the largest minibatch; for episodes a plan states the size aimed at, and full length gives the rest."""
-    rollout, parts = plan["rollout_transitions"], plan["minibatches"]
-    if plan.get("rollout_episodes") and rollout and parts:
+    rollout, parts = values["rollout_transitions"], values["minibatches"]
+    if values.get("rollout_episodes") and rollout and parts:
         return int(-(-rollout // parts))
-    size: int | None = plan["minibatch_transitions"]
+    size: int | None = values["minibatch_transitions"]
     return size
 
 
-def _up_to(plan: Plan) -> str:
-    rollout, parts, size = plan["rollout_transitions"], plan["minibatches"], _largest(plan)
+def _up_to(values: Values) -> str:
+    rollout, parts, size = values["rollout_transitions"], values["minibatches"], _largest(values)
     if None in (rollout, parts, size) or rollout == parts * size:
         return ""
-    step = plan.get("seq_length", 1)
+    step = values.get("seq_length", 1)
     return f"{_n(size - step)}-"
 
 
-def _replay(plan: Plan) -> str:
-    capacity = plan["replay_transitions"]
+def _replay(values: Values) -> str:
+    capacity = values["replay_transitions"]
     lines = [
         *_box(
             [
                 "collect",
-                f"{_of(plan['num_envs'], 'env')} x {_of(plan['rollout_steps'], 'step')} = "
-                f"{_of(plan['steps_per_iteration'], 'transition')}",
+                f"{_of(values['num_envs'], 'env')} x {_of(values['rollout_steps'], 'step')} = "
+                f"{_of(values['steps_per_iteration'], 'transition')}",
             ]
         ),
         "        v",
         *_box([f"replay buffer: up to {_of(capacity, 'transition')}, by episodes"]),
-        f"        | {_of(plan['updates_per_iteration'], 'time')} per iteration",
+        f"        | {_of(values['updates_per_iteration'], 'time')} per iteration",
         "        v",
     ]
-    draws = [f"policy and critics: {_of(plan['transitions_per_update'], 'transition')} at random"]
-    if plan.get("subsequences_per_update"):
-        parts, length = plan["subsequences_per_update"], plan["subsequence_timesteps"]
+    draws = [f"policy and critics: {_of(values['transitions_per_update'], 'transition')} at random"]
+    if values.get("subsequences_per_update"):
+        parts, length = values["subsequences_per_update"], values["subsequence_timesteps"]
         draws.append(f"reward network: {_of(parts, 'subsequence')} x {_of(length, 'timestep')}, one episode each")
     lines += _box(
         [
             *draws,
-            f"updates per environment step: {plan['updates_per_step']:g}; draws per transition: {plan['reuse']:g}",
+            f"updates per environment step: {values['updates_per_step']:g}; draws per transition: {values['reuse']:g}",
         ]
     )
     return "\n".join(lines)
 
 
-def _dataset(plan: Plan) -> str:
-    micro, accumulation = plan["samples_per_step"], plan["accumulation"]
+def _dataset(values: Values) -> str:
+    micro, accumulation = values["samples_per_step"], values["accumulation"]
     return "\n".join(
         [
-            *_box([f"recorded data: {_of(plan['datasets'], 'dataset')}, {_of(plan['cameras'], 'camera')}"]),
-            f"        | {_of(plan['workers'], 'loader process')}",
+            *_box([f"recorded data: {_of(values['datasets'], 'dataset')}, {_of(values['cameras'], 'camera')}"]),
+            f"        | {_of(values['workers'], 'loader process')}",
             "        v",
             *_cells(accumulation, micro),
             f"        | {_of(accumulation, 'micro-batch')} of {_of(micro, 'sample')}"
@@ -113,26 +119,26 @@ def _dataset(plan: Plan) -> str:
             "        v",
             *_box(
                 [
-                    f"one update on {_of(plan['samples_per_update'], 'sample')}, "
-                    f"{_of(plan['total_updates'], 'update')} in all"
+                    f"one update on {_of(values['samples_per_update'], 'sample')}, "
+                    f"{_of(values['total_updates'], 'update')} in all"
                 ]
             ),
         ]
     )
 
 
-def _recorded(plan: Plan) -> str:
-    parts, timesteps = plan["subsequences_per_update"], plan["subsequence_timesteps"]
+def _recorded(values: Values) -> str:
+    parts, timesteps = values["subsequences_per_update"], values["subsequence_timesteps"]
     return "\n".join(
         [
             *_box(
                 [
-                    f"recorded: {_of(plan['episodes'], 'episode')}, {_of(plan['recorded_steps'], 'step')}",
-                    f"learned from {_n(plan['training_episodes'])}, held out {_n(plan['held_out_episodes'])}",
+                    f"recorded: {_of(values['episodes'], 'episode')}, {_of(values['recorded_steps'], 'step')}",
+                    f"learned from {_n(values['training_episodes'])}, held out {_n(values['held_out_episodes'])}",
                 ]
             ),
-            f"        | {_of(plan['updates_per_iteration'], 'update')} per iteration, "
-            f"{_of(plan['iterations'], 'iteration')}",
+            f"        | {_of(values['updates_per_iteration'], 'update')} per iteration, "
+            f"{_of(values['iterations'], 'iteration')}",
             "        v",
             *_cells(parts, timesteps),
             f"        | {_of(parts, 'subsequence')} x {_of(timesteps, 'timestep')}, one episode each",

@@ -1,4 +1,4 @@
-"""Minibatches for trainers that demand minibatch | rollout: the divisor nearest the target, never repeated halving."""
+"""Minibatches for trainers that need a divisor of the rollout: the divisor nearest the target."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""A plan as text: the table of numbers, and what each lever does."""
+"""A plan as text: the table of its quantities, and what raising or lowering each does."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from batchwright.config.schema import SECTION_OF
-from batchwright.planning.quantity import PINNED, Plan, Quantity, Value
+from batchwright.planning.quantity import PINNED, Quantity, Value
 
 WIDTH = 118
 REASON_WIDTH = 62
@@ -17,21 +17,25 @@ QUIET_SECTIONS = ("learning", "running")
 ALWAYS_SHOWN = ("learning_rate", "gamma")
 
 
-def explain(plan: Plan, everything: bool = False) -> str:
+def explain(
+    title: str,
+    quantities: Sequence[Quantity],
+    warnings: tuple[str, ...],
+    alternatives: tuple[str, ...],
+    everything: bool = False,
+) -> str:
     """The table, the defaults in one line (in the table with `everything`), then warnings, then alternatives."""
-    title = f"{plan.regime} plan: {plan.algo}" + (f" on {plan.task.name}" if plan.task.name else "")
-    quiet = [] if everything else [q for q in plan.quantities.values() if _is_quiet(q)]
-    shown = [q for q in plan.quantities.values() if q not in quiet]
-    blocks = [title + (f"\nmachine: {plan.machine}" if plan.machine else ""), table(shown)]
+    quiet = [] if everything else [q for q in quantities if _is_quiet(q)]
+    blocks = [title, table([q for q in quantities if q not in quiet])]
     if quiet:
         listed = ", ".join(f"{q.name} {show_value(q.value)}" for q in quiet)
         blocks.append(
             textwrap.fill(f"at their defaults (--all gives the reasons): {listed}", WIDTH, subsequent_indent="  ")
         )
-    if plan.warnings:
-        blocks.append("warnings\n" + _bullets(plan.warnings))
-    if plan.alternatives:
-        blocks.append("alternatives\n" + _bullets(plan.alternatives))
+    if warnings:
+        blocks.append("warnings\n" + _bullets(warnings))
+    if alternatives:
+        blocks.append("alternatives\n" + _bullets(alternatives))
     return "\n\n".join(blocks)
 
 
@@ -82,11 +86,11 @@ def _bullets(lines: tuple[str, ...]) -> str:
 LEVERS: dict[str, tuple[str, str]] = {
     "num_envs": (
         "larger rollout, more varied and less correlated data, faster collection",
-        "less memory; but says nothing about later times: credit over long spans needs rollout_steps",
+        "less memory; does not change how far returns reach: credit over long spans needs rollout_steps",
     ),
     "rollout_steps": (
-        "longer returns are seen, less bias from bootstrapping; but neighbours are correlated and updates wait longer",
-        "fresher data and more frequent updates; but the value function must tell the rest of the return",
+        "returns reach further, less bias from bootstrapping; but neighbours are correlated and updates wait longer",
+        "fresher data and more frequent updates; but the value function must estimate the rest of the return",
     ),
     "rollout_episodes": (
         "one lucky or unlucky episode moves the policy less",
@@ -113,7 +117,10 @@ LEVERS: dict[str, tuple[str, str]] = {
     ),
     "samples_per_step": ("steadier gradients, better use of the GPU; memory grows with it", "fits small GPUs"),
     "accumulation": ("a larger effective batch in the same memory; slower updates", "faster updates"),
-    "workers": ("data arrives in time; above half the cores they crowd each other", "frees cores; the learner starves"),
+    "workers": (
+        "data arrives in time; above half the cores they compete with each other",
+        "frees cores; the learner starves",
+    ),
     "gamma": (
         "sees further; credit is spread thinner, returns vary more",
         "learns the near future faster; blind to the far one",
@@ -121,12 +128,12 @@ LEVERS: dict[str, tuple[str, str]] = {
     "learning_rate": ("faster, until it diverges", "steadier, until it crawls"),
     "entropy_start": ("explores longer", "commits sooner; may collapse on the first thing that pays"),
     "entropy_floor_discrete": (
-        "choices stay open longer; above what the task allows it forbids a sure policy",
-        "lets a choice become certain; 0 is no floor",
+        "discrete actions stay random longer; too high forbids a deterministic policy",
+        "lets discrete actions become deterministic; 0 is no floor",
     ),
     "entropy_floor_continuous": (
-        "boxes keep their spread; too high blurs fine control",
-        "lets the spread shrink; below the least there is, no floor",
+        "continuous actions keep their standard deviation; too high prevents fine control",
+        "lets the standard deviation shrink; very low is no floor",
     ),
     "gae_lambda": (
         "advantages lean on what really happened: less bias, more variance",
@@ -139,28 +146,31 @@ LEVERS: dict[str, tuple[str, str]] = {
         "fresher experience; forgets what is rarely seen",
     ),
     "warmup_steps": ("critics begin with more varied data; learning begins later", "learns at once, from little"),
-    "polyak": ("targets follow quickly and may chase themselves", "steadier targets that follow more slowly"),
+    "polyak": ("targets follow quickly; learning may become unstable", "steadier targets that follow more slowly"),
     "updates_per_target": ("steadier targets, older values", "fresher targets, less steady"),
     "huber_limit": (
-        "ends of episodes, rare and far off, count in full; one odd reward can rule an update",
-        "odd rewards do little; where values are large, ends of episodes are learned too slowly and values run away",
+        "rare large errors, as at ends of episodes, count in full; one outlier reward can dominate an update",
+        "outlier rewards matter less; where values are large, ends of episodes are learned too slowly, values diverge",
     ),
-    "epsilon_end": ("keeps trying random actions", "acts on what it knows; may miss what is better"),
+    "epsilon_end": ("keeps trying random actions", "exploits more; may miss better actions"),
     "stacked_frames": ("observations with that many frames, of which one is stored", "more bytes per observation"),
     "learner_threads": (
         "wide networks and images update sooner, on cores that are free",
         "leaves cores to other runs; small networks are quickest on one",
     ),
-    "reward_learning_rate": ("rewards are found sooner, and move under the policy", "steadier rewards, later"),
+    "reward_learning_rate": (
+        "the reward model learns faster, and shifts under the policy",
+        "a steadier reward model that learns more slowly",
+    ),
 }
 
 
-def levers(plan: Plan) -> str:
-    """What larger and smaller do, for every number of this plan that a user can turn."""
+def levers(quantities: Mapping[str, Quantity]) -> str:
+    """What larger and smaller values do, for every setting among these quantities."""
     lines = ["levers"]
     for name, (larger, smaller) in LEVERS.items():
-        if name in plan.quantities:
-            lines.append(f"  {name} = {show_value(plan[name])}")
+        if name in quantities:
+            lines.append(f"  {name} = {show_value(quantities[name].value)}")
             for word, text in (("larger", larger), ("smaller", smaller)):
                 lines.append(
                     textwrap.fill(text, WIDTH, initial_indent=f"    {word + ':':<9}", subsequent_indent=" " * 13)

@@ -1,4 +1,4 @@
-"""Where a plan's numbers are written down while it is solved: wishes keep their origin, the rest get a reason."""
+"""Collects the numbers of a plan: stated settings keep their origin, derived numbers get a reason."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Ledger:
         self.alternatives: list[str] = []
 
     def stated(self, name: str) -> Any:
-        """What the user, a file or a preset said, or None."""
+        """The value that a flag, a file or a preset states, or None."""
         return self.config.get(name)
 
     def settle(self, name: str, value: Value, unit: str, reason: str, origin: str = "derived") -> None:
-        """Writes down a number that the planner found."""
+        """Writes down a number that the planner derived."""
         self.quantities[name] = Quantity(name, value, unit, reason, DERIVED, origin)
 
-    def wish(self, name: str, default: Value, reason: str, unit: str | None = None) -> Any:
-        """Settles a field: as stated, as measured, else its default with the reason for it; returns the value."""
+    def setting(self, name: str, default: Value, reason: str, unit: str | None = None) -> Any:
+        """Writes down a setting and returns its value: as stated, as measured, else its default with its reason."""
         unit = FIELDS[name].metadata["unit"] if unit is None else unit
         origin = self.resolved.origin(name)
         if origin is None:
@@ -50,7 +50,7 @@ class Ledger:
         self.quantities[name] = Quantity(name, value, unit, reason or f"stated by {place}", source, place)
 
     def adopt_rest(self) -> None:
-        """Writes down what was stated and no rule has used, so that nothing stated is lost."""
+        """Writes down stated settings that no rule has used, so that none is lost."""
         for name in self.resolved.origins:
             if name not in self.quantities and SECTION_OF[name] in ("learning", "running"):
                 value = self.stated(name)
@@ -88,7 +88,7 @@ class Ledger:
         return f"{flag_of(name)} {value}"
 
     def without(self, name: str) -> str:
-        """The fix that takes a statement back, where the user finds it."""
+        """The fix that removes a stated setting from where the user stated it."""
         origin = self.resolved.origin(name)
         if origin is None or origin.kind == "flag":
             return f"leave out {flag_of(name)}"
@@ -101,7 +101,7 @@ class Ledger:
         self.remarks.append(text)
 
     def refuse_foreign(self, regime: str) -> None:
-        """A wish of another regime is an error, never ignored."""
+        """Refuses settings that belong to another regime."""
         for name in self.resolved.origins:
             regimes = FIELDS[name].metadata["regimes"]
             if regime not in regimes:

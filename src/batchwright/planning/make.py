@@ -1,17 +1,17 @@
-"""One door: from wishes, machine and task to the plan."""
+"""Makes the plan of any regime from settings, machine and task."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from batchwright.config.load import Resolved
-from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS, RECORDED
+from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS, RECORDED, flag_of
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine, with_overrides
-from batchwright.planning.dataset import plan_dataset
-from batchwright.planning.on_policy import plan_on_policy
-from batchwright.planning.quantity import Plan, TaskFacts
-from batchwright.planning.replay import plan_replay
+from batchwright.planning.dataset_plan import plan_dataset
+from batchwright.planning.on_policy_plan import plan_on_policy
+from batchwright.planning.plan import Plan, TaskFacts
+from batchwright.planning.replay_plan import plan_replay
 
 
 def make_plan(
@@ -22,7 +22,7 @@ def make_plan(
     divide_exactly: bool = False,
     measured: dict[str, str] | None = None,
 ) -> Plan:
-    """Every batch-like number of a run; `task` is what an environment told, `measured` reasons of probed numbers."""
+    """The plan of a run; `task` describes the environment, `measured` holds reasons of measured settings."""
     config = resolved.config
     hardware = config.hardware
     machine = with_overrides(machine, hardware.cores, hardware.ram_gb, hardware.gpu_memory_gb)
@@ -50,7 +50,7 @@ def make_plan(
 
 
 def _facts(resolved: Resolved, task: TaskFacts | None) -> TaskFacts:
-    """What the environment told, else what the user stated; a contradiction between the two is refused."""
+    """Facts of the environment, else those the user stated; stating what the environment defines is refused."""
     stated = resolved.config.task
     if task is None:
         discrete = None if stated.action_kind is None else stated.action_kind == "discrete"
@@ -61,9 +61,8 @@ def _facts(resolved: Resolved, task: TaskFacts | None) -> TaskFacts:
             obs_dtype=stated.obs_dtype,
             episode_steps=stated.episode_steps,
         )
-    for name in ("obs_shape", "action_size", "action_kind"):
-        if getattr(stated, name) is not None:
-            raise UserError(
-                f"--{name.replace('_', '-')} is told by {task.name} itself.", [f"leave out --{name.replace('_', '-')}"]
-            )
+    defined = {"obs_shape": stated.obs_shape, "action_size": stated.action_size, "action_kind": stated.action_kind}
+    for name, value in defined.items():
+        if value is not None:
+            raise UserError(f"{flag_of(name)} is defined by {task.name} itself.", [f"leave out {flag_of(name)}"])
     return replace(task, episode_steps=stated.episode_steps or task.episode_steps)

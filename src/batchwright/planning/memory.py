@@ -49,7 +49,7 @@ def transition_bytes(obs_shape: tuple[int, ...], obs_dtype: str, action_size: in
 
 
 def show_bytes(count: float) -> str:
-    """Bytes in the unit a person reads."""
+    """Bytes in a readable unit."""
     for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", 1024)):
         if count >= size:
             return f"{count / size:.1f} {unit}"
@@ -76,7 +76,7 @@ class PolicyMemory:
 
 @dataclass(frozen=True)
 class PolicyPrior:
-    """What is known of a policy before anything is measured: guesses, labelled as such."""
+    """Estimates for a policy before anything is measured."""
 
     parameters: float
     trainable: float
@@ -88,10 +88,10 @@ class PolicyPrior:
     source: str
 
 
-# Per-sample figures are for 3 cameras of 224 x 224 (S3); parameter counts are the published models'.
+# Per-sample figures are for 3 cameras of 224 x 224 (docs/planning/dataset.md); parameter counts are published ones.
 PRIORS = {
     "act": PolicyPrior(
-        52e6, 52e6, 50, 80, 60, 24, "S3: 50-80 MB per sample; 52 M parameters as LeRobot builds it by default"
+        52e6, 52e6, 50, 80, 60, 24, "50-80 MB per sample; 52 M parameters as LeRobot builds it by default"
     ),
     "smolvla": PolicyPrior(
         450e6,
@@ -100,7 +100,7 @@ PRIORS = {
         300,
         200,
         16,
-        "S3: 150-300 MB per sample; 450 M parameters, 100 M trained (Shukor et al., 2025)",
+        "150-300 MB per sample; 450 M parameters, 100 M trained (Shukor et al., 2025)",
     ),
 }
 REFERENCE_CAMERAS, REFERENCE_SIDE = 3, 224

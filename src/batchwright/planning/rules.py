@@ -1,16 +1,17 @@
-"""Rules of thumb held against an on-policy plan: one check each, with a message and a source, never a law.
+"""Rules of thumb for on-policy plans: one check each, with a message and a source. They warn and never refuse.
 
-A number that comes from a preset carries the preset's own evidence and is not judged again.
+Numbers from a preset are not checked: the preset names its own source.
 """
 
 from __future__ import annotations
 
 from batchwright.core.machine import Machine
 from batchwright.planning.ledger import Ledger
-from batchwright.planning.quantity import PINNED, PRESET, TaskFacts, counted
+from batchwright.planning.plan import TaskFacts
+from batchwright.planning.quantity import PINNED, PRESET, counted
 
-GUIDE = "S2 rules of thumb"
-# Rollouts that a guide would start with, in transitions.
+GUIDE = "rule of thumb, docs/planning/on-policy.md"
+# Rollouts to start with, in transitions.
 STARTING_ROLLOUT = {True: (2_000, 8_200), False: (5_000, 20_500)}
 CONTINUOUS_ROLLOUT = (2_000, 10_300)
 
@@ -39,7 +40,7 @@ def offer_discount(ledger: Ledger, task: TaskFacts) -> None:
 
 
 def _number(ledger: Ledger, name: str) -> int | None:
-    """A settled number that is ours to judge."""
+    """A whole number of the plan, or None where it is unknown or comes from a preset."""
     quantity = ledger.quantities.get(name)
     if quantity is None or quantity.source == PRESET or not isinstance(quantity.value, int):
         return None
@@ -71,7 +72,7 @@ def _minibatches_per_epoch(ledger: Ledger) -> None:
         by_size = ledger.stated("minibatch_transitions") is not None
         advice = f": --minibatch-transitions {rollout // better}" if by_size else f": --minibatches {better}"
     noun = "minibatch" if parts == 1 else "minibatches"
-    ledger.check("minibatches-per-epoch", 4 <= parts <= 32, f"{parts} {noun} per epoch; 4-32 is usual{advice}", GUIDE)
+    ledger.check("minibatches-per-epoch", 4 <= parts <= 32, f"{parts} {noun} per epoch; 4-32 is typical{advice}", GUIDE)
 
 
 def _action_dimensions(ledger: Ledger, task: TaskFacts) -> None:
@@ -95,7 +96,7 @@ def _several_envs(ledger: Ledger) -> None:
         "several-envs",
         envs > 1,
         f"{envs} environment{'s' if envs > 1 else ''}: every minibatch should hold several, so that no single "
-        "trajectory rules it",
+        "trajectory dominates it",
         GUIDE,
     )
 
@@ -109,7 +110,7 @@ def _rollout_size(ledger: Ledger, task: TaskFacts) -> None:
         ledger.check(
             "reinforce-rollout",
             rollout >= 1000,
-            f"{rollout} transitions per update; REINFORCE wants at least 1000",
+            f"{rollout} transitions per update; REINFORCE needs at least 1000",
             GUIDE,
         )
     if task.discrete is None:
@@ -143,7 +144,7 @@ def _episodes_per_rollout(ledger: Ledger, task: TaskFacts) -> None:
     ledger.check(
         "episodes-per-rollout",
         16 <= episodes <= 64,
-        f"{counted(episodes, 'episode')} per rollout{counted_at}; 16-64 keep a few long ones from ruling the update",
+        f"{counted(episodes, 'episode')} per rollout{counted_at}; 16-64 keep long ones from dominating the update",
         GUIDE,
     )
 

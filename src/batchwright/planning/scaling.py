@@ -1,4 +1,4 @@
-"""What changing one number does to the others, and invariants that a user can hold meanwhile."""
+"""What `--hold` and `--scale-learning-rate` do, and the remark about num_envs changed alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from batchwright.config.load import Resolved
 from batchwright.config.schema import flag_of
 from batchwright.core.errors import UserError
-from batchwright.core.machine import Machine
 from batchwright.planning.ledger import Ledger
-from batchwright.planning.quantity import DERIVED, Plan, Quantity, TaskFacts
+from batchwright.planning.plan import Plan
+from batchwright.planning.quantity import DERIVED, Quantity
 
 LARGEST_RATE_FACTOR = 4.0
 
@@ -28,18 +28,36 @@ class Held:
     """The minibatch of that plan, for scaling the learning rate."""
 
 
-def held_values(resolved: Resolved, task: TaskFacts, machine: Machine) -> Held:
-    """What `--hold` keeps, from the plan that preset, file and defaults make without the flags."""
+def needs_reference(resolved: Resolved) -> bool:
+    """Whether the plan depends on the one without flags; `--hold` with rollouts of whole episodes is refused."""
     hold = resolved.config.experience.hold
-    wants_reference = hold is not None or bool(resolved.config.learning.scale_learning_rate)
-    if not wants_reference or resolved.config.experience.rollout_episodes is not None:
+    if resolved.config.experience.rollout_episodes is not None:
         if hold is not None:
             raise UserError(
                 f"--hold {hold} needs rollouts counted in steps: the transitions of whole episodes vary.",
                 ["--rollout-steps 256"],
             )
-        return Held()
-    before = reference_plan(resolved, task, machine)
+        return False
+    return hold is not None or bool(resolved.config.learning.scale_learning_rate)
+
+
+def without_flags(resolved: Resolved) -> Resolved:
+    """Preset, file and defaults alone, for the same task and algorithm."""
+    config = resolved.before_flags
+    experience = replace(config.experience, hold=None, rollout_episodes=None, total_episodes=None)
+    plain = replace(
+        config,
+        task=resolved.config.task,
+        experience=experience,
+        learning=replace(config.learning, scale_learning_rate=None),
+    )
+    origins = {name: origin for name, origin in resolved.before_origins.items() if plain.get(name) is not None}
+    return Resolved(plain, origins, resolved.preset, (), plain)
+
+
+def held_values(resolved: Resolved, before: Plan) -> Held:
+    """What `--hold` keeps; `before` is the plan of `without_flags`."""
+    hold = resolved.config.experience.hold
     held = Held(reference_minibatch=before["minibatch_transitions"])
     if hold == "transitions-per-update":
         _refuse_changed(resolved, "minibatch_transitions", before, hold)
@@ -52,22 +70,6 @@ def held_values(resolved: Resolved, task: TaskFacts, machine: Machine) -> Held:
         _refuse_changed(resolved, "total_steps", before, hold)
         return replace(held, total_steps=before["total_steps"])
     return held
-
-
-def reference_plan(resolved: Resolved, task: TaskFacts, machine: Machine) -> Plan:
-    """The plan of preset, file and defaults alone, for the same algorithm."""
-    from batchwright.planning.on_policy import plan_on_policy
-
-    config = resolved.before_flags
-    experience = replace(config.experience, hold=None, rollout_episodes=None, total_episodes=None)
-    plain = replace(
-        config,
-        task=resolved.config.task,
-        experience=experience,
-        learning=replace(config.learning, scale_learning_rate=None),
-    )
-    origins = {name: origin for name, origin in resolved.before_origins.items() if plain.get(name) is not None}
-    return plan_on_policy(Resolved(plain, origins, resolved.preset, (), plain), task, machine)
 
 
 def _refuse_changed(resolved: Resolved, name: str, before: Plan, hold: str) -> None:
@@ -83,21 +85,20 @@ def _refuse_stated(resolved: Resolved, name: str, hold: str) -> None:
     origin = resolved.origin(name)
     if origin is not None and origin.kind == "flag":
         raise UserError(
-            f"--hold {hold} settles {name}, and {flag_of(name)} {resolved.config.get(name)} states it too.",
+            f"--hold {hold} settles {name}, and {flag_of(name)} {resolved.config.get(name)} sets it too.",
             [f"leave out {flag_of(name)}", f"leave out --hold {hold}"],
         )
 
 
-def say_what_num_envs_does(ledger: Ledger, task: TaskFacts, machine: Machine) -> None:
-    """Changing num_envs alone changes the learning; says how, and which flag keeps it as it was."""
+def changes_only_num_envs(ledger: Ledger) -> bool:
+    """Whether the flags change num_envs and nothing else that shapes a rollout counted in steps."""
     flags = {name for name, origin in ledger.resolved.origins.items() if origin.kind == "flag"}
     shaping = {"rollout_steps", "rollout_episodes", "minibatch_transitions", "minibatches", "hold"}
-    if "num_envs" not in flags or flags & shaping or ledger.stated("rollout_episodes") is not None:
-        return
-    try:
-        before = reference_plan(ledger.resolved, task, machine)
-    except UserError:  # preset or file alone make no plan: there is nothing to compare with
-        return
+    return "num_envs" in flags and not flags & shaping and ledger.stated("rollout_episodes") is None
+
+
+def remark_num_envs(ledger: Ledger, before: Plan) -> None:
+    """Remarks how another num_envs changes the learning, and which flag keeps it as in the plan `before`."""
     now: dict[str, Any] = {name: quantity.value for name, quantity in ledger.quantities.items()}
     if before["num_envs"] == now["num_envs"]:
         return
@@ -113,7 +114,7 @@ def say_what_num_envs_does(ledger: Ledger, task: TaskFacts, machine: Machine) ->
 
 
 def scale_learning_rate(ledger: Ledger, rate: float, held: Held) -> None:
-    """The learning rate in proportion to the minibatch, at most 4x either way; only when asked, and always said."""
+    """Scales the learning rate with the minibatch, at most 4x either way, when asked; a remark reports it."""
     if not ledger.stated("scale_learning_rate"):
         return
     now, before = ledger.quantities["minibatch_transitions"].value, held.reference_minibatch

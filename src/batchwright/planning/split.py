@@ -1,4 +1,4 @@
-"""The arithmetic of cutting a rollout into minibatches."""
+"""The arithmetic of splitting a rollout into minibatches."""
 
 from __future__ import annotations
 

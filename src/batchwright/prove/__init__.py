@@ -1,1 +1,1 @@
-"""Proof that runs repeat, and runs side by side."""
+"""Checks that runs repeat to the bit, and comparisons of runs."""

@@ -1,4 +1,4 @@
-"""One plan run twice, each time in a process of its own; the first difference is named."""
+"""Runs one plan in two processes and names the first difference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from batchwright.watch.metric_log import Difference, first_difference, is_time_v
 
 @dataclass(frozen=True)
 class Outcome:
-    """What two runs of one plan came to."""
+    """The result of comparing two runs of one plan."""
 
     identical: bool
     iterations: int
@@ -40,18 +40,18 @@ def is_run(target: str) -> bool:
     return RunDir(Path(target)).is_run
 
 
-def prove_env(env: str, **wishes: Any) -> Outcome:
-    """Two fresh runs of the same wishes."""
+def prove_env(env: str, **settings: Any) -> Outcome:
+    """Compares two new runs of the same settings."""
     from batchwright.api import prepare
 
     with tempfile.TemporaryDirectory(prefix="batchwright-prove-") as folder:
-        first = prepare(env, run_dir=Path(folder) / "first", quiet=True, **wishes)
+        first = prepare(env, run_dir=Path(folder) / "first", quiet=True, **settings)
         second = _copy_plan(first, Path(folder) / "second")
         return _compare(_train(first), _train(second))
 
 
 def prove_run(path: str) -> Outcome:
-    """A finished or unfinished run against a second one of its plan, as far as its record goes."""
+    """Compares a finished or unfinished run with a second one of its plan, as far as its records go."""
     recorded = read_metrics(RunDir.open(path).metrics_path)
     if not recorded:
         raise UserError(f"{path} has no records yet.", [f"batchwright resume {path}"])

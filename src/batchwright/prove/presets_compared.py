@@ -1,4 +1,4 @@
-"""Presets trained side by side at equal data over several seeds: one table of what each came to."""
+"""Presets trained side by side at equal data over several seeds: one table of their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from batchwright.api import prepare
 from batchwright.config.presets import read_preset
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RUNS, run_name
-from batchwright.training.launch import Voices, continue_run, open_run
+from batchwright.regimes import make_learner
+from batchwright.runs.launch import continue_run, open_run
+from batchwright.runs.recorder import OutputOptions
 from batchwright.watch.metric_log import read_metrics
 
 TOTAL_STEPS = 50_000
@@ -21,30 +23,37 @@ EVAL_EPISODES = 20
 
 
 def compare_presets(
-    env: str, presets: list[str], seeds: int, folder: str | Path | None, say: Callable[[str], None], **wishes: Any
+    env: str,
+    presets: list[str],
+    seeds: int,
+    folder: str | Path | None,
+    on_message: Callable[[str], None],
+    **settings: Any,
 ) -> dict[str, Any]:
     """{"env", "total_steps", "seeds", "folder", "presets": [one entry each]}; every run gets the same steps."""
     if len(presets) < 2 or len(set(presets)) < len(presets):
         raise UserError("--presets needs two or more different presets.", ["--presets balanced debugging"])
-    if wishes.get("total_episodes") is not None:
+    if settings.get("total_episodes") is not None:
         raise UserError(
             "equal episodes are not equal data: a better policy plays longer ones, or shorter.",
             [f"--total-steps {TOTAL_STEPS}"],
         )
     for name in presets:
         read_preset(name)
-    first_seed = int(wishes.pop("seed", None) or 0)
+    first_seed = int(settings.pop("seed", None) or 0)
     stated: dict[str, Any] = {"total_steps": TOTAL_STEPS, "eval_every": 0, "eval_episodes": EVAL_EPISODES}
-    stated |= {name: value for name, value in wishes.items() if value is not None}
+    stated |= {name: value for name, value in settings.items() if value is not None}
     place = _folder(env, folder)
     found = []
     for name in presets:
         runs = []
         for seed in range(first_seed, first_seed + seeds):
             path = prepare(env, preset=name, run_dir=place / f"{name}-s{seed}", quiet=True, seed=seed, **stated)
-            result = continue_run(path, Voices(quiet=True, stream=io.StringIO()))
+            result = continue_run(path, make_learner, OutputOptions(quiet=True, stream=io.StringIO()))
             runs.append(_one(path, seed, result.evaluation["mean"], result.seconds))
-            say(f"{name}, seed {seed}: return {runs[-1]['return']:,.1f}, {runs[-1]['transitions']:,} transitions")
+            on_message(
+                f"{name}, seed {seed}: return {runs[-1]['return']:,.1f}, {runs[-1]['transitions']:,} transitions"
+            )
         found.append({"preset": name, **_summary(runs), "runs": runs})
     steps = open_run(path)[2]["total_steps"]
     return {"env": env, "total_steps": steps, "seeds": seeds, "folder": str(place), "presets": found}
@@ -96,5 +105,5 @@ def to_text(report: dict[str, Any]) -> str:
         "  ".join([row[0].ljust(widths[0]), *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True))])
         for row in ([*head], *rows)
     ]
-    told = f"{report['env']}: {report['total_steps']:,} steps each, medians over {report['seeds']} seeds"
-    return "\n".join([told, "", *lines, "", f"runs: {report['folder']}"])
+    title = f"{report['env']}: {report['total_steps']:,} steps each, medians over {report['seeds']} seeds"
+    return "\n".join([title, "", *lines, "", f"runs: {report['folder']}"])

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from batchwright.planning.explain import show_value
-from batchwright.planning.quantity import Plan
-from batchwright.training.launch import open_run
+from batchwright.planning.plan import Plan
+from batchwright.runs.launch import open_run
 from batchwright.watch.metric_log import read_metrics
 
 LAST_SHARE = 0.1

@@ -1,6 +1,6 @@
-"""Which steps of a replay buffer's columns are transitions, and of which episodes."""
+"""Which steps of a replay buffer's columns are transitions, of which episodes; and random draws of such."""
 
-# N environments (columns), E episodes.
+# N environments (columns), E episodes, S drawn subsequences, K timesteps of one.
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from batchwright.data.rollout import Episodes
 class Spans(NamedTuple):
     """Runs of transitions [E]: `length` steps of a column from step `first` on; steps are counted from the start."""
 
-    first: Any  # int64
-    column: Any  # int64
-    length: Any  # int64
-    episode_return: Any  # float64
+    first: NDArray[Any]  # int64
+    column: NDArray[Any]  # int64
+    length: NDArray[Any]  # int64
+    episode_return: NDArray[Any]  # float64
     """Of the whole episode, whatever part of it still stands; 0 where it did not end by itself."""
-    finished: Any  # bool
+    finished: NDArray[Any]  # bool
     """Whether the episode ended by itself, so that its return is known."""
 
     def where(self, chosen: NDArray[np.bool_]) -> Spans:
@@ -134,3 +134,29 @@ def _alive(spans: Spans, oldest: int) -> Spans:
         return spans
     standing = spans._replace(first=spans.first + lost, length=spans.length - lost)
     return standing.where(standing.length > 0)
+
+
+def draw_episodes(rng: np.random.Generator, length_E: NDArray[np.integer], count: int) -> NDArray[np.int64]:
+    """Numbers [count] of episodes, each with a chance in proportion to its length."""
+    ends_E = np.cumsum(length_E, dtype=np.int64)
+    return np.searchsorted(ends_E, rng.integers(0, ends_E[-1], count), side="right")
+
+
+def draw_timesteps(rng: np.random.Generator, length_S: NDArray[np.integer], timesteps: int) -> NDArray[np.int64]:
+    """K timesteps [S, K] of each episode, from 0: no timestep twice where the episode has K, else with replacement.
+
+    Without replacement by Floyd's method: K draws for an episode of any length, all episodes at once.
+    """
+    length_S = np.asarray(length_S, np.int64)
+    timestep_SK = np.empty((len(length_S), timesteps), np.int64)
+    repeats_S = timesteps > length_S
+    timestep_SK[repeats_S] = rng.integers(0, length_S[repeats_S, None], (int(repeats_S.sum()), timesteps))
+    whole_S = length_S[~repeats_S]
+    taken = np.empty((len(whole_S), timesteps), np.int64)
+    for k in range(timesteps):
+        last_S = whole_S - timesteps + k
+        guess_S = rng.integers(0, last_S + 1)
+        repeated_S = (taken[:, :k] == guess_S[:, None]).any(1)
+        taken[:, k] = np.where(repeated_S, last_S, guess_S)
+    timestep_SK[~repeats_S] = taken
+    return timestep_SK

@@ -1,6 +1,6 @@
 """Frame stacks without repeats: a row of the buffer keeps the newest frame, the others are in the rows before it.
 
-`ages` tells how many of those rows belong to the stack of a row, at most S - 1. Beyond them a stack repeats its oldest
+`ages` holds how many of those rows belong to the stack of a row, at most S - 1. Beyond them a stack repeats its oldest
 frame, or is zero where `ZEROS` is set: the two ways in which environments begin an episode. Every stack is compared
 with what it will be read back as before it is stored: one that is neither is refused, none is changed.
 """

@@ -25,8 +25,8 @@ def shuffled_orders(stream: int, rows: int, epochs: int) -> np.ndarray:
 
     Drawn on the host: sorting random keys inside the program takes longer to compile and to run than NumPy's shuffle.
     """
-    source = np.random.Generator(np.random.PCG64(stream))
-    return np.stack([source.permutation(rows) for _ in range(epochs)]).astype(np.int32)
+    rng = np.random.Generator(np.random.PCG64(stream))
+    return np.stack([rng.permutation(rows) for _ in range(epochs)]).astype(np.int32)
 
 
 def cut(order_B: jax.Array, position_MS: np.ndarray) -> jax.Array:

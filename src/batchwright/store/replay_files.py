@@ -16,7 +16,7 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
-from batchwright.store.replay import ReplayBuffer
+from batchwright.store.replay_buffer import ReplayBuffer, step_rows
 
 PARTS = 32
 """Parts of a full buffer, fewer where they would be tiny."""
@@ -69,8 +69,7 @@ class ReplayFiles:
         return found
 
     def _rows(self, first: int, end: int) -> np.ndarray:
-        steps = np.arange(first, end) % self._buffer.steps
-        return (steps[:, None] * self._buffer.num_envs + np.arange(self._buffer.num_envs)).reshape(-1)
+        return np.asarray(step_rows(first, end - first, self._buffer.steps, self._buffer.num_envs, np))
 
     def _pack(self, first: int, end: int) -> bytes:
         rows = self._rows(first, end)

@@ -97,8 +97,8 @@ class TrajectoryBuffer:
         columns = dict(zip(_STEP_KEYS, (states, actions, rewards, values, log_probs), strict=True))
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{length} {name}" for name, length in lengths.items())
-            raise UserError(f"add_episode: the parts of an episode differ in length: {told}.")
+            counts = ", ".join(f"{length} {name}" for name, length in lengths.items())
+            raise UserError(f"add_episode: the parts of an episode differ in length: {counts}.")
         self.start_episode()
         for step in zip(*columns.values(), strict=True):
             self.add_step(*step)

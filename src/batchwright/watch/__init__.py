@@ -1,1 +1,1 @@
-"""What a run tells: the metric log, the progress a user sees, writers for other tools, statistics of returns."""
+"""Observing a run: the metric log, the progress display, writers for other tools, statistics of returns."""

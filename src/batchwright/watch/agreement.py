@@ -1,4 +1,4 @@
-"""How well predicted numbers agree with true ones: correlation, rank correlation, error against a constant."""
+"""Agreement of predictions with true values: correlation, rank correlation, error relative to a constant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1, equal values sharing the mean of theirs."""
+    """Ranks from 1; equal values get the mean of their ranks."""
     _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return np.asarray((last - (counts - 1) / 2)[group], np.float64)
@@ -27,14 +27,16 @@ def spearman(first: np.ndarray, second: np.ndarray) -> float | None:
 
 
 def agreement(predicted: np.ndarray, true: np.ndarray, constant: float) -> dict[str, Any]:
-    """Correlations and root mean square errors: of the predictions, and of `constant` for everything."""
+    """Correlations, and root mean square errors of the predictions and of always predicting `constant`."""
     predicted, true = np.asarray(predicted, np.float64), np.asarray(true, np.float64)
-    error, plain = (float(np.sqrt(np.mean(np.square(guess - true)))) for guess in (predicted, np.float64(constant)))
+    error, constant_error = (
+        float(np.sqrt(np.mean(np.square(guess - true)))) for guess in (predicted, np.float64(constant))
+    )
     return {
         "episodes": len(true),
         "correlation": pearson(predicted, true),
         "spearman": spearman(predicted, true),
         "error": error,
-        "constant_error": plain,
-        "error_share": error / plain if plain > 0 else None,
+        "constant_error": constant_error,
+        "error_share": error / constant_error if constant_error > 0 else None,
     }

@@ -1,4 +1,4 @@
-"""A learning curve as text: dots of braille, or asterisks where a terminal has no braille."""
+"""A learning curve as text, drawn with braille dots, or with asterisks where the terminal has no Unicode."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _BRAILLE = 0x2800
 def learning_curve(
     steps: Sequence[float], returns: Sequence[float | None], width: int = 64, height: int = 10, *, ascii: bool = False
 ) -> str:
-    """Returns over steps in at most `width` columns and `height` + 2 lines; points that are not finite are left out."""
+    """Returns over steps in at most `width` columns and `height` + 2 lines; points that are not finite are skipped."""
     points = [
         (float(step), float(value))
         for step, value in zip(steps, returns, strict=True)
         if value is not None and math.isfinite(value) and math.isfinite(step)
     ]
     if not points:
-        return "no episode has ended: no learning curve"
+        return "no learning curve: no episode has ended"
     low, high = _range([value for _, value in points])
     labels = _row_labels(low, high, max(2, height))
     gutter = max(map(len, labels)) + 2
@@ -39,18 +39,18 @@ def learning_curve(
 
 
 def _range(values: list[float]) -> tuple[float, float]:
-    """Lowest and highest; a flat curve gets room above and below."""
+    """Lowest and highest value; a flat curve gets a margin above and below."""
     low, high = min(values), max(values)
     if high - low > 1e-9 * max(abs(low), abs(high)):
         return low, high
-    room = 0.5 * max(1.0, abs(low))
-    return low - room, high + room
+    margin = 0.5 * max(1.0, abs(low))
+    return low - margin, high + margin
 
 
 def _to_dots(
     points: list[tuple[float, float]], low: float, high: float, columns: int, rows: int
 ) -> list[tuple[int, int]]:
-    """One dot per column that has points: their mean."""
+    """The mean of the points of each column, as (column, row); columns without points are skipped."""
     first, last = points[0][0], max(step for step, _ in points)
     span = (last - first) or 1.0
     sums: dict[int, tuple[float, int]] = {}

@@ -1,4 +1,4 @@
-"""What is read off the machine while a run goes on: memory, and how busy accelerators are."""
+"""Measures the machine during a run: memory in use and accelerator utilisation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READ_EVERY_SECONDS = 2.0
 
 
 class MemoryGauge:
-    """Bytes in use and the limit, read at most every two seconds, so that short iterations do not pay for it."""
+    """Bytes in use and the limit, read at most every two seconds, so that short iterations are not slowed down."""
 
     def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
         self._root, self._clock = root, clock
@@ -24,7 +24,7 @@ class MemoryGauge:
         self._due = -READ_EVERY_SECONDS
 
     def read(self) -> dict[str, int]:
-        """`memory_bytes` and `memory_limit_bytes`; empty where it is not time yet or nobody tells."""
+        """`memory_bytes` and `memory_limit_bytes`; empty within two seconds of the last reading or where unknown."""
         now = self._clock()
         if now < self._due:
             return {}
@@ -38,9 +38,9 @@ class MemoryGauge:
 
 
 class AcceleratorGauge:
-    """How busy the accelerators were since the last reading, from 0 to 1, by nvidia-smi; nothing where it is missing.
+    """Utilisation of the accelerators since the last reading, from 0 to 1; empty without nvidia-smi.
 
-    One process prints a line per GPU and second; a thread takes them in, so that reading costs nothing.
+    One nvidia-smi process prints a line per GPU and second. A thread collects them, so that `read` costs nothing.
     """
 
     def __init__(self) -> None:
@@ -54,17 +54,17 @@ class AcceleratorGauge:
             self._process = subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         except OSError:
             return
-        threading.Thread(target=self._take_in, args=(self._process.stdout,), daemon=True).start()
+        threading.Thread(target=self._collect, args=(self._process.stdout,), daemon=True).start()
 
-    def _take_in(self, lines: Iterable[str]) -> None:
+    def _collect(self, lines: Iterable[str]) -> None:
         for line in lines:
             with contextlib.suppress(ValueError):
                 self._percent.append(float(line))
 
     def read(self) -> dict[str, float]:
-        """`accelerator_use`; empty where nothing was measured since the last reading."""
-        seen, self._percent = self._percent, []
-        return {"accelerator_use": sum(seen) / len(seen) / 100} if seen else {}
+        """`accelerator_use`; empty without measurements since the last reading."""
+        readings, self._percent = self._percent, []
+        return {"accelerator_use": sum(readings) / len(readings) / 100} if readings else {}
 
     def close(self) -> None:
         if self._process is not None:

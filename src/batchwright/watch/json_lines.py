@@ -1,4 +1,4 @@
-"""Append-only files of one JSON object per line: each reaches the system at once, a torn last one does no harm."""
+"""Append-only files with one JSON object per line, written unbuffered; a truncated last line is tolerated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from batchwright.core.files import explain_full_disk
 
@@ -17,22 +17,22 @@ _encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
 
 
 class Lines(list[dict[str, Any]]):
-    """The objects of a file, and how many of its lines could not be read."""
+    """The objects of a file; `unreadable` counts the lines that could not be parsed."""
 
     unreadable: int = 0
 
 
 class JsonLines:
-    """A file to append to. What a killed process left half-written at its end is removed when it is opened."""
+    """A file to append to. Opening it removes a half-written line that a killed process left at the end."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with explain_full_disk(path):
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            _mend_end(self._handle)
+            _repair_end(self._handle)
 
     def append(self, values: Mapping[str, Any]) -> None:
-        """Writes one line in one call; on a full disk the part that was written is taken back."""
+        """Writes one line in one call; on a full disk a partly written line is removed again."""
         line = encode(values)
         with explain_full_disk(self.path, len(line)):
             written = 0
@@ -45,7 +45,7 @@ class JsonLines:
                 raise
 
     def sync(self) -> None:
-        """Waits until all lines are on the disk itself; for checkpoints."""
+        """Waits until all lines are on disk; used at checkpoints."""
         with explain_full_disk(self.path):
             os.fsync(self._handle)
 
@@ -54,7 +54,7 @@ class JsonLines:
             os.close(self._handle)
             self._handle = -1
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -62,17 +62,17 @@ class JsonLines:
 
 
 def encode(values: Mapping[str, Any]) -> bytes:
-    """One line of JSON; plain finite values, the usual case, are not looked at twice."""
+    """One line of JSON; plain finite values, the common case, are encoded directly."""
     try:
         return (_encode(values) + "\n").encode()
-    except (ValueError, TypeError):  # a float that JSON lacks, or an array
+    except (ValueError, TypeError):  # NaN, infinity, or an array
         return (_encode(json_safe(values)) + "\n").encode()
 
 
 def json_safe(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values as plain Python ones; floats that JSON lacks become null and are named under `nonfinite`."""
+    """The values as plain Python objects; NaN and infinity become None and are named under `nonfinite`."""
     safe: dict[str, Any] = {}
-    lost: list[str] = []
+    nonfinite: list[str] = []
     for name, value in values.items():
         kind = type(value)
         if kind is float:
@@ -80,20 +80,20 @@ def json_safe(values: Mapping[str, Any]) -> dict[str, Any]:
                 safe[name] = value
             else:
                 safe[name] = None
-                lost.append(name)
+                nonfinite.append(name)
         elif kind is int or kind is str or kind is bool or value is None:
             safe[name] = value
         else:
             safe[name], finite = _plain(value)
             if not finite:
-                lost.append(name)
-    if lost:
-        safe[NONFINITE] = lost
+                nonfinite.append(name)
+    if nonfinite:
+        safe[NONFINITE] = nonfinite
     return safe
 
 
 def read_lines(path: Path) -> Lines:
-    """All objects of a file; blank lines are passed over, unreadable ones counted. No file is an empty one."""
+    """All objects of a file; blank lines are skipped, unreadable ones counted. A missing file counts as empty."""
     lines = Lines()
     with contextlib.suppress(FileNotFoundError):
         for line in each_line(path):
@@ -106,13 +106,13 @@ def read_lines(path: Path) -> Lines:
 
 
 def each_line(path: Path) -> Iterator[bytes]:
-    """The lines of a file as they are, endings included."""
+    """The raw lines of a file, line ends included."""
     with path.open("rb") as file:
         yield from file
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """The object of a line; None for anything else."""
+    """The object of a line; None if the line is not a JSON object."""
     try:
         value = json.loads(line)
     except ValueError:  # torn, or not text at all
@@ -121,7 +121,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> tuple[Any, bool]:
-    """A value as JSON has it, and whether all its floats were finite; arrays of one number count as that number."""
+    """A JSON-ready value, and whether all its floats are finite; an array of one number becomes that number."""
     if hasattr(value, "tolist"):  # NumPy and JAX, scalars and arrays
         value = value.tolist()
     if isinstance(value, float):
@@ -135,8 +135,8 @@ def _plain(value: Any) -> tuple[Any, bool]:
     return value, True
 
 
-def _mend_end(handle: int) -> None:
-    """Ends the file with a whole line: a last one that only lacks its end gets it, a torn one is cut off."""
+def _repair_end(handle: int) -> None:
+    """Makes the file end with a complete line: adds a missing line end, or cuts off a truncated line."""
     size = os.fstat(handle).st_size
     if size == 0 or os.pread(handle, 1, size - 1) == b"\n":
         return
@@ -156,3 +156,8 @@ def end_of_line_before(handle: int, offset: int, chunk_bytes: int = 65_536) -> i
             return start + found + 1
         offset = start
     return 0
+
+
+def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
+    """The finite numeric values of a record."""
+    return {name: float(value) for name, value in json_safe(record).items() if isinstance(value, int | float)}

@@ -1,4 +1,4 @@
-"""The texts of the progress display, from a plan and from records. No state, no terminal.
+"""Pure functions that build the texts of the progress display from a plan and from records.
 
 A record's names: `iteration` (from 0), `env_steps`, `episode_return` (mean over the episodes that ended in the
 iteration, absent or null where none did), `episodes`, `loss`, `entropy`, `steps_per_second`; `success_rate` and
@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from batchwright.config.schema import REPLAY
-from batchwright.planning.quantity import DERIVED, Plan, counted
+from batchwright.planning.plan import Plan
+from batchwright.planning.quantity import DERIVED, counted
 from batchwright.watch.statistics import MovingStatistics
 
 RETURN = "episode_return"
@@ -20,7 +21,7 @@ COMPONENT, WEIGHT = "component/", "/weight"
 
 
 def batch_configuration(plan: Plan) -> str:
-    """The numbers of one batch under the names robot-learning users know (S0's block)."""
+    """The numbers of one batch under the names of rl_games and Isaac Lab."""
     if plan.regime == REPLAY:
         return _replay_configuration(plan)
     episodes = plan.get("rollout_episodes")
@@ -40,7 +41,7 @@ def batch_configuration(plan: Plan) -> str:
 
 
 def _replay_configuration(plan: Plan) -> str:
-    """S1's four numbers under its names, each with what it counts; the last two only where rewards are decomposed."""
+    """The batch numbers under the names of return decomposition code; the last two only with `--redistribute`."""
     rows = [
         (
             "TRAIN_BATCHES",
@@ -60,7 +61,7 @@ def _replay_configuration(plan: Plan) -> str:
 
 
 def batch_header(plan: Plan) -> str:
-    """One line on what a batch is (S4's header)."""
+    """One line that describes a batch."""
     parts = [f"{_collected(plan)} per batch"]
     if plan.get("epochs") is not None:
         parts.append(counted(plan["epochs"], "update epoch"))
@@ -76,7 +77,7 @@ def batch_header(plan: Plan) -> str:
 
 
 def batch_line(record: Mapping[str, Any], moving: MovingStatistics) -> str:
-    """One iteration (S4's line); Success and Focus only where the record tells them."""
+    """The line of one iteration; Success and Focus only where the record has them."""
     returns = (
         f"R: {_figure(moving.mean, 6, 3)} (MA: {_figure(moving.moving, 6, 3)}, Best: {_figure(moving.best, 6, 3)})"
     )
@@ -96,7 +97,7 @@ def batch_line(record: Mapping[str, Any], moving: MovingStatistics) -> str:
 
 
 def focus_of(record: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The reward component with the largest weight; the first of equals."""
+    """The reward component with the largest weight, and the weight; the first of equals."""
     weights = {
         name.removeprefix(COMPONENT).removesuffix(WEIGHT): value
         for name, value in record.items()
@@ -106,7 +107,7 @@ def focus_of(record: Mapping[str, Any]) -> tuple[str, float] | None:
 
 
 def evaluation_line(summary: Mapping[str, Any]) -> str:
-    """The figures of an evaluation, from what `summarise` gives."""
+    """The figures of an evaluation, from the result of `summarise`."""
     episodes = counted(summary["episodes"], "episode")
     if summary.get("mean") is None:
         return f"no return over {episodes}"
@@ -117,10 +118,10 @@ def evaluation_line(summary: Mapping[str, Any]) -> str:
     )
     if summary.get("iqm_interval") is not None:
         text += " (95% interval {} to {})".format(*map(_return, summary["iqm_interval"]))
-    broken = summary.get("nonfinite_episodes", 0)
-    lost = f"; {counted(broken, 'episode')} left out, not finite" if broken else ""
+    nonfinite = summary.get("nonfinite_episodes", 0)
+    excluded = f"; {counted(nonfinite, 'episode')} excluded (NaN or infinite)" if nonfinite else ""
     success = f"; success {summary['success_rate']:.0%}" if summary.get("success_rate") is not None else ""
-    return f"{text} over {episodes}{lost}{success}"
+    return f"{text} over {episodes}{excluded}{success}"
 
 
 def duration(seconds: float) -> str:
@@ -140,7 +141,7 @@ def _collected(plan: Plan) -> str:
 
 
 def _size(plan: Plan) -> str:
-    """The minibatch's size; a rollout of episodes that is cut into parts has none before it is there."""
+    """The size of a minibatch; with rollouts of episodes it may be known only as a share of the batch."""
     size, parts = plan.get("minibatch_transitions"), plan.get("minibatches")
     if size is not None:
         return str(size)

@@ -1,7 +1,7 @@
-"""The record of a run: one line of metrics per iteration, one line per event, and the comparison of two records.
+"""The record of a run, one line of metrics per iteration and one line per event; the comparison of two records.
 
-Names of time-valued metrics end in `_seconds` or `_per_second`; those that tell of the machine are `memory_bytes`,
-`memory_limit_bytes` and `accelerator_use`. All other values of two identical runs are the same to the last digit:
+Names of time-valued metrics end in `_seconds` or `_per_second`; `memory_bytes`, `memory_limit_bytes` and
+`accelerator_use` depend on the machine too. All other values of two identical runs are equal to the last digit:
 floats are written so that reading them gives the same bits.
 """
 
@@ -20,7 +20,7 @@ from batchwright.watch.json_lines import JsonLines, Lines, each_line, end_of_lin
 
 _ITERATION = re.compile(rb'\{"iteration": (\d+)[,}]')
 NOT_LOGGED = "(not logged)"
-OF_THE_MACHINE = ("_seconds", "_per_second", "memory_bytes", "memory_limit_bytes", "accelerator_use")
+MACHINE_DEPENDENT = ("_seconds", "_per_second", "memory_bytes", "memory_limit_bytes", "accelerator_use")
 
 
 class MetricLog(JsonLines):
@@ -39,9 +39,9 @@ class MetricLog(JsonLines):
         self._last = iteration
 
     def cut_after(self, iteration: int) -> int:
-        """Drops the lines of later iterations, which a resumed run makes again; returns how many.
+        """Drops the lines of later iterations, which a resumed run writes again; returns how many.
 
-        As lines only go up, this is one change of the file's length: whole or not at all, also on a full disk.
+        Iterations ascend, so this is one truncation of the file: it is atomic and works on a full disk.
         """
         offset = kept = dropped = 0
         for line in each_line(self.path):
@@ -88,13 +88,13 @@ def read_events(path: Path) -> Lines:
 
 
 def is_time_valued(name: str) -> bool:
-    """Whether a metric may differ between two runs that are otherwise the same."""
-    return name.endswith(OF_THE_MACHINE)
+    """Whether a metric depends on the machine and may differ between two identical runs."""
+    return name.endswith(MACHINE_DEPENDENT)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two records part: the first iteration, the first metric of it, and both values."""
+    """The first difference of two records: its iteration, its metric, and both values."""
 
     iteration: int
     metric: str
@@ -108,7 +108,7 @@ class Difference:
 def first_difference(
     records_a: Sequence[Mapping[str, Any]], records_b: Sequence[Mapping[str, Any]]
 ) -> Difference | None:
-    """The first value that differs in any digit, time-valued ones left out; None where the records are the same."""
+    """The first value that differs in any digit, machine-dependent metrics aside; None for equal records."""
     for one, other in zip_longest(records_a, records_b):
         if one is None or other is None:
             iteration = (one or other or {})["iteration"]
@@ -116,7 +116,9 @@ def first_difference(
             return Difference(iteration, "iteration", *values)
         for name in dict.fromkeys((*one, *other)):
             first, second = one.get(name, NOT_LOGGED), other.get(name, NOT_LOGGED)
-            if repr(first) != repr(second) and not is_time_valued(name):  # repr tells 0.0 from -0.0, and NaN is NaN
+            if repr(first) != repr(second) and not is_time_valued(
+                name
+            ):  # repr distinguishes 0.0 from -0.0 and equates NaN
                 return Difference(min(one["iteration"], other["iteration"]), name, first, second)
     return None
 

@@ -1,4 +1,4 @@
-"""What a user sees while training: a live line on a terminal, few plain lines elsewhere, next to nothing when quiet."""
+"""The progress display: a live line on a terminal, few plain lines elsewhere, only warnings and the result if quiet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TextIO
 
-from batchwright.planning.quantity import Plan, counted
+from batchwright.planning.plan import Plan
+from batchwright.planning.quantity import counted
 from batchwright.watch.curve import learning_curve
 from batchwright.watch.lines import (
     RETURN,
@@ -28,16 +29,16 @@ BATCH_LINES = 30
 """Batch lines of a whole run; with the first, the last and the status lines about 40."""
 STATUS_LINES = 10
 STATUS_EVERY_SECONDS = 2.0
-"""A run that is over in a moment needs no word on when it ends."""
+"""Seconds between two status lines, so that short runs have none."""
 LIVE_EVERY_SECONDS = 0.2
 RATE_ITERATIONS = 50
-"""The ETA comes from the pace of the last so many iterations."""
+"""The ETA is computed over this many iterations."""
 LEAST_BAR = 6
 _CLEAR = "\r\x1b[2K"
 
 
 class Progress:
-    """The display of one run; a stream that breaks silences it and stops nothing."""
+    """The display of one run. When its stream breaks, it stops printing; training goes on."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Progress:
         past: Iterable[Mapping[str, Any]] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`past` are the records before a resume, so that moving figures and the curve go on."""
+        """`past` are the records before a resume, so that moving averages and the curve continue."""
         self.plan = plan
         self.quiet = quiet
         self._stream = sys.stdout if stream is None else stream
@@ -64,14 +65,14 @@ class Progress:
         self._milestone, self._status_milestone = -1, 0
         self._status_time = clock()
         self._next_live = 0.0
-        self._shown = False  # a live line stands on the terminal
+        self._shown = False  # whether a live line is on the terminal
         self._silent = False
-        self._unshown = ""  # the last batch line, where it was not due: a run that ends early shows it
+        self._unshown = ""  # the last batch line if it was not printed; printed when the run ends early
         for record in past:
-            self._take(record)
+            self._add(record)
 
     def header(self, run_dir: object, *lines: str) -> None:
-        """The batch configuration, where the run lies, further lines, and what a batch is."""
+        """Prints the batch configuration, the run directory, further lines, and the description of a batch."""
         if not self.quiet:
             texts = [
                 batch_configuration(self.plan),
@@ -84,8 +85,8 @@ class Progress:
             self._print("\n".join(texts))
 
     def iteration(self, record: Mapping[str, Any]) -> None:
-        """Takes in the record of one finished iteration and shows what is due."""
-        self._take(record)
+        """Adds the record of one finished iteration and prints what is due."""
+        self._add(record)
         self._pace.append((self._clock(), self._fraction(record) or 0.0, record["env_steps"]))
         if self.quiet or self._silent:
             return
@@ -99,12 +100,12 @@ class Progress:
             self._print("iteration " + " | ".join(self._status(record)))
 
     def note(self, message: str, *, warning: bool = False) -> None:
-        """An event, an evaluation, a warning; warnings are shown even when quiet."""
+        """Prints a message; warnings are printed even when quiet."""
         if warning or not self.quiet:
             self._print(f"warning: {message}" if warning else message)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """The result; all keys may be missing: `evaluation` (of `summarise`), `env_steps`, `iterations`,
+        """Prints the result; all keys are optional: `evaluation` (of `summarise`), `env_steps`, `iterations`,
         `wall_seconds`, `outcome` (a sentence, such as why the run ended early), `run_dir`."""
         lines = []
         if not self.quiet:
@@ -120,11 +121,11 @@ class Progress:
         effort = _effort(summary)
         lines += [effort] if effort else []
         if self._surplus_steps:
-            lines.append(f"{self._surplus_steps:,} steps beyond the wanted episodes, in no update")
+            lines.append(f"{self._surplus_steps:,} surplus steps beyond the requested episodes, not used in updates")
         lines += [f"run directory: {summary['run_dir']}"] if summary.get("run_dir") else []
         self._print("\n".join(lines))
 
-    def _take(self, record: Mapping[str, Any]) -> None:
+    def _add(self, record: Mapping[str, Any]) -> None:
         self._moving.add(record.get(RETURN))
         self._surplus_steps += record.get("surplus_steps", 0)
         if self._moving.mean is not None:
@@ -132,7 +133,7 @@ class Progress:
             self._returns.append(self._moving.mean)
 
     def _fraction(self, record: Mapping[str, Any]) -> float | None:
-        """How much of the run is done, from 0 to 1; None where nobody knows its end."""
+        """The finished fraction of the run, from 0 to 1; None where its end is unknown."""
         if self._total:
             return min(1.0, (int(record["iteration"]) + 1) / self._total)
         total_steps: int | None = self.plan.get("total_steps")
@@ -142,7 +143,7 @@ class Progress:
         return self._fraction(record) == 1.0
 
     def _batch_line_is_due(self, record: Mapping[str, Any]) -> bool:
-        """The first iteration, the last, and evenly between; ever rarer where the end is not known."""
+        """The first iteration, the last, and evenly between; ever more rarely where the end is unknown."""
         milestone = self._milestone_of(record, BATCH_LINES)
         due = milestone > self._milestone or self._ends(record)
         self._milestone = max(self._milestone, milestone)
@@ -162,7 +163,7 @@ class Progress:
         return int(fraction * lines + 1e-9)
 
     def _status(self, record: Mapping[str, Any]) -> list[str]:
-        """Where the run stands, when it ends, how fast it is; what matters most comes first."""
+        """Iteration, ETA, return, steps, speed: the most important first, as narrow terminals drop the last."""
         fraction, rate, seconds = self._fraction(record), self._steps_per_second(record), self._seconds_left()
         of = f"/{self._total}" if self._total else ""
         share = "" if fraction is None else f" ({fraction:.0%})"
@@ -174,7 +175,7 @@ class Progress:
         return parts
 
     def _show_live(self, record: Mapping[str, Any]) -> None:
-        """One line that is written over, with as many parts as the terminal has room for, then a bar."""
+        """Overwrites the live line: a bar and as many parts of the status as fit the terminal."""
         now = self._clock()
         if now < self._next_live and not self._ends(record):
             return
@@ -189,21 +190,21 @@ class Progress:
         self._shown = True
 
     def _steps_per_second(self, record: Mapping[str, Any]) -> float | None:
-        told: float | None = record.get("steps_per_second")
-        if told is not None or len(self._pace) < 2:
-            return told
+        recorded: float | None = record.get("steps_per_second")
+        if recorded is not None or len(self._pace) < 2:
+            return recorded
         (start, _, first), (end, _, last) = self._pace[0], self._pace[-1]
         return (last - first) / (end - start) if end > start else None
 
     def _seconds_left(self) -> float | None:
-        """From the pace of late iterations: the first of a process, with its compilation, only starts the clock."""
+        """From the speed of recent iterations; the first one, which compiles, only starts the clock."""
         if len(self._pace) < 2:
             return None
         (start, first, _), (end, last, _) = self._pace[0], self._pace[-1]
         return (end - start) * (1 - last) / (last - first) if last > first else None
 
     def _print(self, text: str) -> None:
-        """Whole lines; the live line makes room for them and comes back with the next iteration."""
+        """Prints whole lines in place of the live line, which returns with the next iteration."""
         clear = _CLEAR if self._shown else ""
         self._shown, self._next_live = False, 0.0
         self._write(f"{clear}{text}\n")
@@ -214,12 +215,12 @@ class Progress:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):  # the reader went away (`| head`), the terminal closed: training goes on
+        except (OSError, ValueError):  # closed pipe (`| head`) or terminal: training goes on
             self._silent = True
 
 
 def _effort(summary: Mapping[str, Any]) -> str:
-    """`100,352 steps, 49 iterations, 0:12, 8,362 steps/s`, as far as it is known."""
+    """`100,352 steps, 49 iterations, 0:12, 8,362 steps/s`; unknown parts are left out."""
     steps, seconds = summary.get("env_steps"), summary.get("wall_seconds")
     parts = [] if steps is None else [f"{steps:,} steps"]
     if summary.get("iterations") is not None:
@@ -231,7 +232,7 @@ def _effort(summary: Mapping[str, Any]) -> str:
 
 
 def _fitting(parts: list[str], columns: int) -> str:
-    """The first parts, as many as fit."""
+    """The first parts, as many as fit into the columns."""
     while len(parts) > 1 and len(" | ".join(parts)) > columns:
         parts = parts[:-1]
     return " | ".join(parts)[:columns]
@@ -251,4 +252,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _has_unicode(stream: TextIO) -> bool:
-    return (getattr(stream, "encoding", None) or "").lower().replace("-", "").startswith("utf")
+    try:
+        return (stream.encoding or "").lower().replace("-", "").startswith("utf")
+    except AttributeError:  # a stream that is not a file, such as a notebook's
+        return False

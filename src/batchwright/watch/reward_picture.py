@@ -1,4 +1,4 @@
-"""Predicted rewards along episodes as one HTML file: lines drawn as SVG, frames as PNG; nothing is fetched."""
+"""Predicted rewards along episodes as one self-contained HTML file: lines as SVG, frames as PNG."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 920, 190, 64, 24, 12
 LARGEST_FRAME = 64
-"""Pixels along the longer side of a pictured frame."""
+"""Pixels along the longer side of a frame."""
 STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 24px; max-width: 960px; color: #222; background: #fff; }
 h1 { font-size: 18px; } h2 { font-size: 14px; margin: 20px 0 4px; font-weight: 600; }
@@ -36,7 +36,7 @@ class Strip:
 
 
 def picture(strips: list[Strip], title: str) -> str:
-    """One page: an episode under the other, all predicted rewards on one scale, true rewards on one of their own."""
+    """The page: one chart per episode; all predicted rewards share the left axis, all recorded ones the right."""
     low, high = _range([strip.predicted for strip in strips])
     known = [strip.true for strip in strips if strip.true is not None]
     true_range = _range(known) if known else None
@@ -113,12 +113,12 @@ def _y(value: float, limits: tuple[float, float]) -> float:
 
 
 def _range(arrays: list[np.ndarray]) -> tuple[float, float]:
-    """Lowest and highest of all; a flat line gets room above and below."""
+    """Lowest and highest of all; a flat line gets a margin above and below."""
     low, high = float(min(a.min() for a in arrays)), float(max(a.max() for a in arrays))
     if high - low > 1e-12 * max(1.0, abs(low), abs(high)):
         return low, high
-    room = 0.5 * max(abs(low), 1e-3)
-    return low - room, high + room
+    margin = 0.5 * max(abs(low), 1e-3)
+    return low - margin, high + margin
 
 
 def _small(image: np.ndarray) -> np.ndarray:
@@ -130,7 +130,7 @@ def _small(image: np.ndarray) -> np.ndarray:
 
 
 def png(image: np.ndarray) -> bytes:
-    """A PNG of an image [height, width, channels] uint8: grey where it has not three channels or more."""
+    """A PNG of an image [height, width, channels] uint8; grey with fewer than three channels."""
     colour = image.shape[2] >= 3
     pixels = np.ascontiguousarray(image[..., :3] if colour else image[..., :1])
     height, width = pixels.shape[:2]

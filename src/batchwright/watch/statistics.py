@@ -1,4 +1,4 @@
-"""Statistics of episode returns: robust middles with intervals, and the moving figures of the progress line."""
+"""Statistics of episode returns: robust averages with intervals, and the moving averages of the progress line."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 def summarise(returns: Iterable[float]) -> dict[str, Any]:
     """Mean, median, IQR and IQM of episode returns, with 95% bootstrap intervals; plain values, ready for JSON.
 
-    One episode says nothing about the spread: its intervals are None. Returns that are not finite are left out of the
-    figures and counted under `nonfinite_episodes`.
+    Intervals are None for fewer than two episodes. Returns that are not finite are excluded and counted under
+    `nonfinite_episodes`.
     """
     everything = [float(value) for value in returns]
     values = np.array([value for value in everything if np.isfinite(value)])
@@ -52,18 +52,18 @@ def interquartile_mean(values: np.ndarray) -> np.ndarray:
 def bootstrap_interval(groups: Sequence[np.ndarray], statistic: Statistic, seed: int = 0) -> list[float] | None:
     """The 95% percentile bootstrap interval of a statistic of all groups together; None for fewer than two values.
 
-    Each group (a run, a task) is resampled within itself, so that all keep their weight. The draws are always the same.
+    Each group (a run, a task) is resampled within itself, so that all keep their weight. The seed is fixed.
     """
     filled = [np.asarray(group, dtype=np.float64) for group in groups if len(group)]
     total = sum(len(group) for group in filled)
     if total < 2:
         return None
-    generator = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     chunk = max(1, _CHUNK_NUMBERS // total)
     found = []
     for start in range(0, RESAMPLES, chunk):
         rows = min(chunk, RESAMPLES - start)
-        drawn = [group[generator.integers(len(group), size=(rows, len(group)))] for group in filled]
+        drawn = [group[rng.integers(len(group), size=(rows, len(group)))] for group in filled]
         found.append(statistic(np.concatenate(drawn, axis=1)))
     tail = 50 * (1 - CONFIDENCE)
     low, high = np.percentile(np.concatenate(found), (tail, 100 - tail))
@@ -86,14 +86,14 @@ class MovingStatistics:
         return sum(self._window) / len(self._window) if self._window else None
 
     def add(self, mean_return: float | None) -> None:
-        """Takes in one iteration."""
+        """Adds the mean return of one iteration; None where no episode ended."""
         self.mean = None if mean_return is None or not np.isfinite(mean_return) else float(mean_return)
         if self.mean is not None:
             self._window.append(self.mean)
             self.best = self.mean if self.best is None else max(self.best, self.mean)
 
-    def replay(self, records: Iterable[Mapping[str, Any]], name: str) -> None:
-        """Takes in the iterations of a record, so that a resumed run goes on where it stood."""
+    def add_records(self, records: Iterable[Mapping[str, Any]], name: str) -> None:
+        """Adds the metric `name` of past records, so that a resumed run continues its averages."""
         for record in records:
             self.add(record.get(name))
 

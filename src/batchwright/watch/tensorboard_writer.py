@@ -1,4 +1,4 @@
-"""Event files for TensorBoard by tensorboardX, without TensorFlow or PyTorch. The one file that imports it."""
+"""Event files for TensorBoard by tensorboardX, without TensorFlow or PyTorch. The only file that imports it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from batchwright.watch.writers import missing_package, numbers_of
+from batchwright.core.errors import missing_package
+from batchwright.watch.json_lines import numbers_of
 
 FLUSH_EVERY_SECONDS = 5.0
 
 
 class TensorBoardWriter:
-    """All metrics of an iteration as one event, over environment steps.
+    """Writes all metrics of an iteration as one event over environment steps.
 
-    Events are written in this thread: tensorboardX's own SummaryWriter writes in another one, and once that has died of
-    a full disk it blocks its caller for ever. One event per scalar is also more than ten times slower.
+    It writes in the calling thread: the thread of tensorboardX's SummaryWriter dies on a full disk, and its caller then
+    blocks for ever. One event per scalar is also more than ten times slower.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,7 +37,7 @@ class TensorBoardWriter:
     def write(self, record: Mapping[str, Any]) -> None:
         numbers = numbers_of(record)
         step, now = int(numbers["env_steps"]), time.time()
-        if not self._started:  # tells TensorBoard to forget what an earlier process wrote from this step on
+        if not self._started:  # makes TensorBoard discard what an earlier process wrote from this step on
             session = self._events.SessionLog(status=self._events.SessionLog.START)
             self._writer.write_event(self._events.Event(wall_time=now, step=step, session_log=session))
             self._started = True

@@ -1,4 +1,4 @@
-"""Weights & Biases, offline unless WANDB_MODE says otherwise. The one file that imports wandb."""
+"""Weights & Biases, offline unless WANDB_MODE is set. The only file that imports wandb."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from batchwright.watch.writers import missing_package, numbers_of
+from batchwright.core.errors import missing_package
+from batchwright.watch.json_lines import numbers_of
 
 
 class WandbWriter:
-    """All metrics over environment steps; `wandb sync` of the folder sends them later.
+    """Logs all metrics over environment steps; `wandb sync` of the folder uploads them later.
 
-    The console is left alone, so that the progress line stays whole, and so is the code: nothing is saved but metrics.
+    Nothing but metrics is saved: the console is not captured, which would break the progress line, nor is code.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Copies of the metrics for other tools, best effort: one that fails is dropped with a warning, the run goes on."""
+"""Copies of the metrics for other tools, best effort: a writer that fails is dropped with a warning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OnWarning = Callable[[str], None]
 
 
 class Writer(Protocol):
-    """Takes the record of each iteration; a resumed run starts it anew with the iteration after its checkpoint."""
+    """Receives the record of each iteration; a resumed run creates it again and continues after its checkpoint."""
 
     def write(self, record: Mapping[str, Any]) -> None: ...
 
@@ -27,7 +27,7 @@ class Writer(Protocol):
 
 
 class SafeWriter:
-    """A writer that never raises: at its first failure it warns once and is dropped."""
+    """Wraps a writer so that it never raises: at the first failure it warns once and drops the writer."""
 
     def __init__(self, name: str, make: Callable[[], Writer], on_warning: OnWarning) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class SafeWriter:
         self._writer: Writer | None = None
         try:
             self._writer = make()
-        except UserError:  # the user asked for a package that is not installed: told before training starts
+        except UserError:  # a package that is not installed: reported before training starts
             raise
         except Exception as error:
             self._drop(error)
@@ -62,8 +62,8 @@ class SafeWriter:
     def _drop(self, error: Exception) -> None:
         broken, self._writer = self._writer, None
         self._on_warning(
-            f"the {self.name} writer failed and is left out from here on: {type(error).__name__}: {error}. "
-            "metrics.jsonl has everything."
+            f"the {self.name} writer failed and is disabled: {type(error).__name__}: {error}. "
+            "metrics.jsonl is complete."
         )
         if broken is not None:
             with contextlib.suppress(Exception):
@@ -71,7 +71,7 @@ class SafeWriter:
 
 
 class CsvWriter:
-    """`metrics.csv`: a column per metric; a metric that comes up later gets its column, empty before."""
+    """`metrics.csv`, a column per metric; a metric that first appears later gets a column that is empty before."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -80,7 +80,7 @@ class CsvWriter:
 
     def write(self, record: Mapping[str, Any]) -> None:
         record = json_safe(record)
-        if not self._started:  # rows of a run that was killed are made again from its checkpoint on
+        if not self._started:  # a killed run writes the rows after its checkpoint again
             self._rewrite([row for row in self._rows() if int(row["iteration"]) < record["iteration"]], record)
             self._started = True
         elif any(name not in self._columns for name in record):
@@ -89,7 +89,7 @@ class CsvWriter:
             csv.DictWriter(file, self._columns, restval="").writerow(record)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: the file is closed after every row."""
 
     def _rows(self) -> list[dict[str, str]]:
         if not self.path.exists():
@@ -109,27 +109,17 @@ class CsvWriter:
 
 
 def check_writers(names: Iterable[str]) -> None:
-    """Refuses a name that is no writer's: before a run directory is made."""
+    """Raises for an unknown writer name; called before a run directory is created."""
     for name in names:
         if name not in _MAKERS:
             raise unknown("writer", name, _MAKERS, "--writers")
 
 
 def make_writers(names: Iterable[str], run_dir: RunDir, on_warning: OnWarning) -> list[SafeWriter]:
-    """The writers a user asked for; a name that is unknown or a package that is missing is refused."""
+    """The requested writers; raises for an unknown name or a missing package."""
     names = list(dict.fromkeys(names))
     check_writers(names)
     return [SafeWriter(name, partial(_MAKERS[name], run_dir), on_warning) for name in names]
-
-
-def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """What a curve can be drawn of."""
-    return {name: float(value) for name, value in json_safe(record).items() if isinstance(value, int | float)}
-
-
-def missing_package(package: str, extra: str) -> UserError:
-    """The error for a writer whose package is not installed."""
-    return UserError(f"the {extra} writer needs the package {package}.", [f"pip install 'batchwright[{extra}]'"])
 
 
 def _make_csv(run_dir: RunDir) -> Writer:

@@ -1,1 +1,1 @@
-"""Seeing runs: the live page, and the report of one file. Reads run directories; writes reports."""
+"""The live page and the HTML report. Reads run directories; writes only reports."""

@@ -1,4 +1,4 @@
-"""What the page and the report are told of a run, as JSON."""
+"""A run as JSON for the page and the report."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from batchwright.web.record import RunRecord
 
 MOST_EVALUATIONS = 40
 MOST_RETURNS = 200
-"""Of one evaluation; more are thinned out evenly over their order of size."""
+"""Returns shown per evaluation; more are thinned evenly in sorted order."""
 MOST_EVENTS = 200
 MOST_ADVICE = 100
 
 
 def details(record: RunRecord) -> dict[str, Any]:
-    """Everything of a run that is no curve: plan, picture, advice, evaluations, events, videos, notes."""
+    """Everything of a run except its curves: plan, picture, advice, evaluations, events, videos, notes."""
     with record.lock:
         evaluations = [e for e in record.events if e.get("kind") == "evaluation" and isinstance(e.get("returns"), list)]
         others = [event for event in record.events if event["kind"] not in ("evaluation", "advice", "checkpoint")]
@@ -41,7 +41,7 @@ def details(record: RunRecord) -> dict[str, Any]:
 
 
 def plan_rows(plan: Mapping[str, Any]) -> list[list[str]]:
-    """Name, value, unit, source and reason of each number of a plan, as people read them."""
+    """Name, value, unit, source and reason of each number of a plan, as text."""
     quantities = plan.get("quantities")
     if not isinstance(quantities, dict):
         return []
@@ -62,9 +62,9 @@ def curves(
 ) -> dict[str, Any]:
     """The metrics of a run in buckets.
 
-    `known` is what the asker has: (generation, metrics, rows per bucket, whole buckets). Where that still fits, only
-    later buckets come, from `start` on; the first of them may be one that has filled up since. `window` is a part of an
-    axis, (axis, from, to): only its rows are cut into buckets, so that a closer look shows more.
+    `known` is what the client already has: (generation, metrics, rows per bucket, complete buckets). If it is still
+    valid, only the buckets from `start` on are returned. `window` is a part of an axis, (axis, from, to): only its rows
+    are divided into buckets, so that zooming in shows more detail.
     """
     with record.lock:
         columns, generation = record.columns, record.metrics.generation
@@ -98,7 +98,7 @@ def curves(
 
 
 def _rows_of(window: tuple[str, float, float] | None, axes: Mapping[str, np.ndarray], rows: int) -> tuple[int, int]:
-    """The rows inside a window and one on either side of it; all where there is none."""
+    """The rows inside a window and one on either side of it; all rows without a window."""
     if window is None or window[0] not in axes:
         return 0, rows
     first, end = np.searchsorted(axes[window[0]], window[1:])
@@ -121,7 +121,7 @@ def _evaluation(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def advice(event: Mapping[str, Any]) -> dict[str, Any]:
-    """A piece of advice in parts; the message of an event has cause and flags in it, which have places of their own."""
+    """Advice as separate parts: cause and flags, which the message of the event repeats, are cut from the message."""
     finding, message = _text(event.get("finding")), _text(event.get("message"))
     return {
         "iteration": _whole(event.get("iteration")),
@@ -151,7 +151,7 @@ def _event(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _thinned(values: list[Any], most: int) -> list[Any]:
-    """At most so many values, evenly, the first and the last among them."""
+    """At most `most` values at even distances, the first and the last among them."""
     if len(values) <= most:
         return values
     return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
@@ -162,7 +162,7 @@ def _shown(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value of a record as text; a broken one may have anything in place of it."""
+    """A value as text; a damaged record may hold anything."""
     return value if isinstance(value, str) else "" if value is None else str(value)[:2000]
 
 

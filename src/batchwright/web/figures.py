@@ -1,4 +1,4 @@
-"""Which metrics are drawn together, under which title; a metric that nobody foresaw gets a figure of its own."""
+"""Which metrics are drawn in one figure, and its title; an unknown metric gets a figure of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECTIONS = (LEARNING, COMPONENTS, REPLAY, STABILITY, OPTIMISER, SCALES, SPEED, O
 
 @dataclass(frozen=True)
 class Line:
-    """One metric of a figure; `low` and `high` name the metrics of its band, `spread` one that lies around it."""
+    """One metric of a figure; `low` and `high` name the metrics of its band, `spread` its standard deviation."""
 
     metric: str
     label: str
@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure; `note` says what is drawn, `log` starts it on a logarithmic scale, `stack` as shares of a whole."""
+    """One figure; `note` explains it, `log` starts it on a logarithmic scale, `stack` draws shares of a whole."""
 
     title: str
     section: str
@@ -71,30 +71,30 @@ KNOWN: tuple[Figure, ...] = (
     _one("loss", "Loss", LEARNING),
     _one("policy_loss", "Policy loss", LEARNING),
     _one("value_loss", "Value loss", LEARNING, log=True),
-    _one("clip_fraction", "Clip fraction", STABILITY, "share", "rows whose ratio left the clip range"),
-    _one("action_clip_fraction", "Clipped actions", STABILITY, "share", "numbers of actions outside their bounds"),
-    _one("gradient_norm", "Gradient norm", STABILITY, "", "before the clip", log=True),
+    _one("clip_fraction", "Clip fraction", STABILITY, "share", "rows whose probability ratio left the clip range"),
+    _one("action_clip_fraction", "Clipped actions", STABILITY, "share", "action values outside their bounds"),
+    _one("gradient_norm", "Gradient norm", STABILITY, "", "before clipping", log=True),
     _one("gradient_noise_scale", "Gradient noise scale", STABILITY, "transitions", "noise over signal", log=True),
     _one("first_ratio_error", "First ratio error", STABILITY, "", "distance from 1 in the first minibatch"),
     _one("learning_rate", "Learning rate", OPTIMISER),
-    _one("entropy_bonus", "Entropy bonus", OPTIMISER),
+    _one("entropy_coef", "Entropy coefficient", OPTIMISER),
     _one("clip_range", "Clip range", OPTIMISER),
     _one("updates", "Updates per iteration", OPTIMISER, "updates"),
-    _one("target_std", "Spread of value targets", SCALES, "reward"),
+    _one("target_std", "Standard deviation of value targets", SCALES, "reward"),
     Figure(
         "Reward of a step",
         SCALES,
-        (Line("reward_abs_mean", "mean size"), Line("reward_std", "spread")),
+        (Line("reward_abs_mean", "mean absolute value"), Line("reward_std", "standard deviation")),
         "reward",
-        "as the environment gives it",
+        "from the environment, not normalised",
     ),
     Figure(
         "Observations",
         SCALES,
         (
-            Line("obs_abs_max", "largest number"),
-            Line("obs_std_max", "largest spread"),
-            Line("obs_std_min", "smallest spread"),
+            Line("obs_abs_max", "largest absolute value"),
+            Line("obs_std_max", "largest standard deviation"),
+            Line("obs_std_min", "smallest standard deviation"),
         ),
         "",
         "before normalisation",
@@ -107,23 +107,23 @@ KNOWN: tuple[Figure, ...] = (
         REPLAY,
         (Line("q_mean", "critics"), Line("q_target_mean", "target")),
         "reward",
-        "means over the drawn transitions",
+        "means over the sampled transitions",
     ),
-    _one("epsilon", "Epsilon", REPLAY, "share", "random actions"),
-    _one("temperature", "Temperature", REPLAY, "", "weight of the entropy", log=True),
+    _one("epsilon", "Epsilon", REPLAY, "share", "of random actions"),
+    _one("temperature", "Temperature", REPLAY, "", "entropy coefficient", log=True),
     _one("reward_model_loss", "Reward model loss", REPLAY, log=True),
     _one("reward_model_variance", "Reward model variance", REPLAY, log=True),
     _one("reward_model_mean", "Reward model mean", REPLAY, "reward"),
     _one("reward_model_gradient_norm", "Reward model gradient norm", REPLAY, log=True),
     _one("replay_transitions", "Replay buffer", REPLAY, "transitions"),
     _one("episodes", "Episodes per iteration", SPEED, "episodes"),
-    _one("steps_per_second", "Steps per second", SPEED, "steps/s", "of collecting and updating together"),
+    _one("steps_per_second", "Steps per second", SPEED, "steps/s", "collection and updates together"),
     Figure(
         "Where the time goes",
         SPEED,
         (
             Line("collect_seconds", "collect"),
-            Line("draw_seconds", "draw"),
+            Line("draw_seconds", "sample"),
             Line("update_seconds", "update"),
             Line("wait_seconds", "wait"),
         ),
@@ -153,40 +153,40 @@ _IN_BANDS = ("episode_return_min", "episode_return_max", "eval_median", "eval_iq
 
 
 def figures_of(names: Iterable[str]) -> list[Figure]:
-    """The figures for a set of metrics, by section; each metric is in one of them, counters in none."""
-    there = [name for name in names if name not in _COUNTERS]
-    known = [kept for figure in KNOWN if (kept := _with_lines_of(figure, set(there))) is not None]
-    found = _by_head(there) + known + _components(there)
+    """The figures for a set of metrics, by section; each metric is in exactly one, counters are in none."""
+    logged = [name for name in names if name not in _COUNTERS]
+    known = [kept for figure in KNOWN if (kept := _with_lines_of(figure, set(logged))) is not None]
+    found = _by_head(logged) + known + _components(logged)
     drawn = {name for figure in found for line in figure.lines for name in _names_of(line)}
-    others = [name for name in there if name not in drawn and name not in _IN_BANDS]
+    others = [name for name in logged if name not in drawn and name not in _IN_BANDS]
     found += [Figure(name, OTHER, (Line(name, name),)) for name in others]
     return sorted(found, key=lambda figure: SECTIONS.index(figure.section))
 
 
-def _with_lines_of(figure: Figure, there: set[str]) -> Figure | None:
-    lines = tuple(line for line in figure.lines if line.metric in there)
+def _with_lines_of(figure: Figure, logged: set[str]) -> Figure | None:
+    lines = tuple(line for line in figure.lines if line.metric in logged)
     return Figure(**{**vars(figure), "lines": lines}) if lines else None
 
 
-def _by_head(there: list[str]) -> list[Figure]:
+def _by_head(logged: list[str]) -> list[Figure]:
     figures = []
     for metric, (title, note) in _BY_HEAD.items():
-        heads = [name for name in there if name.startswith(f"{metric}/")]
-        lines = [Line(metric, "all heads" if heads else title)] if metric in there else []
+        heads = [name for name in logged if name.startswith(f"{metric}/")]
+        lines = [Line(metric, "all heads" if heads else title)] if metric in logged else []
         lines += [Line(name, name.split("/", 1)[1]) for name in heads]
         if lines:
             figures.append(Figure(title, STABILITY, tuple(lines), "nats", note))
     return figures
 
 
-def _components(there: list[str]) -> list[Figure]:
+def _components(logged: list[str]) -> list[Figure]:
     figures = []
     for part, (title, unit) in _COMPONENT_PARTS.items():
-        found = [name for name in there if name.startswith("component/") and name.endswith(f"/{part}")]
+        found = [name for name in logged if name.startswith("component/") and name.endswith(f"/{part}")]
         lines = tuple(Line(name, name.removeprefix("component/").removesuffix(f"/{part}")) for name in found)
         if lines:
             figures.append(Figure(title, COMPONENTS, lines, unit))
-    shares = tuple(Line(name, name.split("/", 1)[1]) for name in there if name.startswith("share/"))
+    shares = tuple(Line(name, name.split("/", 1)[1]) for name in logged if name.startswith("share/"))
     return figures + ([Figure("Share by component", COMPONENTS, shares, "share", stack=True)] if shares else [])
 
 

@@ -1,4 +1,4 @@
-"""What the doctor says of a whole record, for the report."""
+"""The doctor's findings over a whole record, for the report."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import numpy as np
 
 from batchwright.doctor.run_history import MOST_RECORDS, Facts, facts_of
 from batchwright.doctor.triage import triage
-from batchwright.planning.quantity import plan_from_dict
+from batchwright.planning.plan import plan_from_dict
 from batchwright.web.columns import Columns
 from batchwright.web.record import RunRecord
 
 
 def findings_of(record: RunRecord) -> list[dict[str, Any]]:
-    """The doctor's findings, the first to mend first, in the form that advice has among the events."""
+    """The doctor's findings in the order in which to fix them, in the form of advice events."""
     try:
         facts = facts_of(plan_from_dict(record.plan))
-    except (KeyError, TypeError, AttributeError):  # a damaged plan: what needs its numbers is left out
+    except (KeyError, TypeError, AttributeError):  # a damaged plan: findings that need its numbers are skipped
         facts = Facts()
     try:
         found = triage(_records(record.columns), facts, record.events)
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # a record that no trainer of ours writes
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # a damaged record
         return []
     return [{**finding.to_dict(), "iteration": finding.began} for finding in found]
 
 
 def _records(columns: Columns) -> list[dict[str, Any]]:
-    """The record's lines again, thinned evenly to as many as the doctor looks at, the last among them."""
+    """The records behind the columns, thinned evenly to the number that the doctor uses."""
     if not columns.rows:
         return []
     rows = np.unique(np.linspace(0, columns.rows - 1, min(columns.rows, MOST_RECORDS)).round().astype(int))

@@ -1,4 +1,4 @@
-"""The only way from a name to a file: inside the runs folder, through no link."""
+"""Opens files by name inside the runs folder only, without following symbolic links."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 DEEPEST = 3
-"""Levels below the runs folder at which runs are looked for: `tune/sweep/trial`."""
+"""Levels below the runs folder that are searched for runs, as in `tune/sweep/trial`."""
 MOST_RUNS = 2000
 RUN_FILES = ("plan.json", "config.yaml", "metrics.jsonl")
-"""Any of them makes a folder a run: one that lost the others is shown as far as it goes."""
+"""Any of them makes a folder a run; a damaged run is shown as far as possible."""
 
 
 class Folder:
@@ -21,13 +21,13 @@ class Folder:
     def __init__(self, path: Path, only: str | None = None) -> None:
         self.path = path.resolve()
         self.only = only
-        """The one run to show, where a user named a run and not a folder."""
+        """The only run to show, if the user named a run instead of a folder."""
 
     def open_file(self, name: str) -> int:
-        """A descriptor of a regular file; OSError where there is none, or a link is on the way."""
+        """A descriptor of a regular file; OSError if it is missing or reached through a link."""
         *above, last = _parts(name)
         with self._directory(above) as directory:
-            # NONBLOCK: a pipe that somebody put there must not stop the page.
+            # NONBLOCK: a pipe in place of the file must not block the page.
             handle = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
@@ -35,12 +35,12 @@ class Folder:
         return handle
 
     def read_file(self, name: str, most_bytes: int) -> bytes:
-        """The first bytes of a file."""
+        """The content of a file, at most `most_bytes` of it."""
         with os.fdopen(self.open_file(name), "rb") as file:
             return file.read(most_bytes)
 
     def entries(self, name: str = "") -> list[os.DirEntry[str]]:
-        """What lies in a folder, by name; empty where it cannot be read."""
+        """The entries of a folder, sorted by name; empty if it cannot be read."""
         try:
             with self._directory(_parts(name) if name else []) as directory, os.scandir(directory) as found:
                 return sorted(found, key=lambda entry: entry.name)
@@ -48,7 +48,7 @@ class Folder:
             return []
 
     def run_names(self) -> tuple[list[str], int]:
-        """The names of all runs, and how many links were passed over."""
+        """The names of all runs, and the number of links that were skipped."""
         if self.only is not None:
             return ([self.only] if self.holds_run(self.only) else []), 0
         names: list[str] = []
@@ -92,7 +92,7 @@ class Folder:
 def _parts(name: str) -> list[str]:
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise FileNotFoundError(f"{name!r} is no name inside the folder")
+        raise FileNotFoundError(f"{name!r} is not a name inside the folder")
     return parts
 
 

@@ -1,4 +1,4 @@
-"""Runs that differ in nothing but the seed, taken together: the median with a band, and the IQM with its interval."""
+"""Groups of runs that differ only in the seed: median curves with bands, and the IQM with its interval."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from batchwright.web.record import RunRecord
 
 GRID_POINTS = 256
 RUNS_FOR_QUARTILES = 4
-"""Fewer runs have no quartiles worth the name: their band is lowest to highest."""
+"""With fewer runs the band goes from lowest to highest instead of between quartiles."""
 LAST_SHARE = 0.1
 _DIFFERS_BY_SEED = ("seed",)
 _MOST_NAMED = 3
@@ -25,7 +25,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one setting; `label` is what sets it apart from the other groups."""
+    """The runs of one setting; `label` names the values in which it differs from other groups."""
 
     label: str
     runs: tuple[RunRecord, ...]
@@ -35,7 +35,7 @@ class Group:
 
 
 def group_runs(records: Sequence[RunRecord]) -> list[Group]:
-    """Groups in the order of their first runs."""
+    """The groups, in the order of their first runs."""
     by_setting: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
     for record in records:
         by_setting.setdefault(_setting(record), []).append(record)
@@ -51,7 +51,7 @@ def group_runs(records: Sequence[RunRecord]) -> list[Group]:
 def scores(runs: Sequence[RunRecord]) -> dict[str, Any]:
     """One score per run (mean of its last evaluation, else of the last tenth of training), their median and IQM.
 
-    The interval resamples runs: it says how far the IQM would move with other seeds (Agarwal et al., 2021).
+    The interval resamples runs: it estimates how the IQM varies with the seed (Agarwal et al., 2021).
     """
     found = [(run.name, *_score(run)) for run in runs]
     values = np.array([score for _, score, _ in found if score is not None], dtype=np.float64)
@@ -64,7 +64,7 @@ def scores(runs: Sequence[RunRecord]) -> dict[str, Any]:
 
 
 def median_curves(runs: Sequence[RunRecord]) -> dict[str, Any]:
-    """Per metric the median over runs with its band, in the form that `describe.curves` has."""
+    """The median over runs with its band for each metric, in the form of `describe.curves`."""
     axis = "env_steps" if all("env_steps" in run.columns.axes() for run in runs if run.columns.rows) else "iteration"
     filled = [run for run in runs if run.columns.rows and axis in run.columns.axes()]
     names = list(dict.fromkeys(name for run in filled for name in run.columns.names()))
@@ -101,10 +101,10 @@ def _show(value: Any) -> str:
 
 
 def _label(setting: dict[str, str], differing: list[str], number: int) -> str:
-    """The values of this group in which groups differ; env and algorithm without their names."""
+    """The values of this group in which groups differ; environment and algorithm without their names."""
     plain = [setting[name] for name in ("env", "algo") if name in differing and setting.get(name)]
     others = [name for name in differing if name not in ("env", "algo") and name in setting]
-    # Where the algorithm differs, its defaults do too: the algorithm says it.
+    # If the algorithm differs, its defaults differ too: naming the algorithm is enough.
     named = [] if plain else [f"{name} {setting[name]}" for name in others[:_MOST_NAMED]]
     alone = " ".join(setting[name] for name in ("env", "algo") if setting.get(name))
     return ", ".join(plain + named) or alone or f"setting {number + 1}"
@@ -126,21 +126,21 @@ def _score(run: RunRecord) -> tuple[float | None, str]:
 
 
 def _on_grid(run: RunRecord, axis: str, name: str, grid: np.ndarray) -> np.ndarray:
-    """A metric of one run at the grid's places [X]; NaN where the run did not reach."""
+    """A metric of one run interpolated at the grid [X]; NaN beyond the end of the run."""
     if name not in run.columns:
         return np.full(len(grid), np.nan)
     size = rows_per_bucket(run.columns.rows, GRID_POINTS)
     places = last_of_buckets(run.columns.axes()[axis], size)
     values = buckets(run.columns[name], size)["mean"]
-    there = np.isfinite(values)
-    if not there.any():
+    finite = np.isfinite(values)
+    if not finite.any():
         return np.full(len(grid), np.nan)
-    found: np.ndarray = np.interp(grid, places[there], values[there], left=np.nan, right=np.nan)
+    found: np.ndarray = np.interp(grid, places[finite], values[finite], left=np.nan, right=np.nan)
     return found
 
 
 def _middle(values_RX: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Median, lower and upper edge of the band over runs [X], where at least half of the runs are."""
+    """Median and both edges of the band over runs [X]; NaN where fewer than half of the runs have a value."""
     runs = len(values_RX)
     enough = np.isfinite(values_RX).sum(axis=0) * 2 >= runs
     edges = (25, 75) if runs >= RUNS_FOR_QUARTILES else (0, 100)

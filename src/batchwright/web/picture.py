@@ -1,4 +1,4 @@
-"""The picture rollout -> minibatches -> updates as stages, for the page and the report to draw."""
+"""The diagram rollout -> minibatches -> updates as stages, drawn by the page and the report."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 from batchwright.config.schema import DATASET, ON_POLICY, REPLAY
 from batchwright.planning.quantity import counted
 
+Number = int | float | None
+
 
 def picture(plan: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Stages from left to right with the plan's own numbers, and what the loop repeats; None for a damaged plan.
+    """The stages from left to right with the numbers of the plan, and the loop; None for a damaged plan.
 
     A stage has `title`, `lines`, and `grid` [rows, columns] or `cells` where there is something to count.
     """
@@ -22,7 +24,7 @@ def picture(plan: Mapping[str, Any]) -> dict[str, Any] | None:
     return None if drawn is None else drawn(values)
 
 
-def _on_policy(values: dict[str, Any]) -> dict[str, Any]:
+def _on_policy(values: dict[str, Number]) -> dict[str, Any]:
     envs, steps, episodes = values.get("num_envs"), values.get("rollout_steps"), values.get("rollout_episodes")
     rollout, parts, size = (values.get(n) for n in ("rollout_transitions", "minibatches", "minibatch_transitions"))
     agents = f" x {_of(values['num_agents'], 'agent')}" if values.get("num_agents") else ""
@@ -31,10 +33,10 @@ def _on_policy(values: dict[str, Any]) -> dict[str, Any]:
     else:
         collected = f"{_of(envs, 'env')} x {_of(steps, 'step')}{agents}"
     most = "at most " if episodes and rollout is not None else ""
-    # Near-equal parts differ by one sequence, which is one transition where nothing recurs.
+    # Near-equal minibatches differ by one sequence, which is one transition without recurrence.
     even = not (rollout and parts and size) or rollout == parts * size
     smaller = "" if even or size is None else f"{_n(size - (values.get('seq_length') or 1))}-"
-    cut = f"{_of(parts, 'minibatch')} of {smaller}{_n(size)}" if parts and size else "known after the episodes"
+    cut = f"{_of(parts, 'minibatch')} of {smaller}{_n(size)}" if parts and size else "known once episodes are collected"
     epochs = values.get("epochs")
     return {
         "stages": [
@@ -44,7 +46,7 @@ def _on_policy(values: dict[str, Any]) -> dict[str, Any]:
                 "grid": [envs, steps or episodes],
             },
             {
-                "title": "Cut",
+                "title": "Minibatches",
                 "lines": [cut, "shuffled" if epochs == 1 else f"shuffled in each of {_n(epochs)} epochs"],
                 "cells": parts,
             },
@@ -57,11 +59,11 @@ def _on_policy(values: dict[str, Any]) -> dict[str, Any]:
                 "cells": values.get("updates_per_iteration"),
             },
         ],
-        "loop": f"{_of(values.get('iterations'), 'iteration')}; the rollout is thrown away after its updates",
+        "loop": f"{_of(values.get('iterations'), 'iteration')}; the rollout is discarded after its updates",
     }
 
 
-def _replay(values: dict[str, Any]) -> dict[str, Any]:
+def _replay(values: dict[str, Number]) -> dict[str, Any]:
     envs, steps = values.get("num_envs"), values.get("rollout_steps")
     draws = [f"{_of(values.get('transitions_per_update'), 'transition')} at random"]
     if values.get("subsequences_per_update"):
@@ -89,7 +91,7 @@ def _replay(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _dataset(values: dict[str, Any]) -> dict[str, Any]:
+def _dataset(values: dict[str, Number]) -> dict[str, Any]:
     micro, accumulation = values.get("samples_per_step"), values.get("accumulation")
     return {
         "stages": [
@@ -111,16 +113,16 @@ def _dataset(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _number(value: Any) -> int | float | None:
+def _number(value: Any) -> Number:
     return value if type(value) in (int, float) else None
 
 
-def _of(value: Any, noun: str) -> str:
+def _of(value: Number, noun: str) -> str:
     """A number with its noun, digits grouped."""
-    return _n(value) + counted(2 if value is None else value, noun).lstrip("-.0123456789")
+    return _n(value) + counted(1 if value == 1 else 2, noun).lstrip("-.0123456789")
 
 
-def _n(value: Any) -> str:
+def _n(value: Number) -> str:
     if value is None:
         return "?"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}" if isinstance(value, float) else str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"

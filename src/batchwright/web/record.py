@@ -1,4 +1,4 @@
-"""One run as it can be seen from outside: its plan, its metrics, its events, and what is wrong with any of them."""
+"""Follows one run directory: plan, metrics, events, and notes about damage to any of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -19,7 +20,7 @@ from batchwright.web.folder import Folder
 from batchwright.web.status import status_of
 from batchwright.web.tail import Tail, parse
 
-_GLANCE_BYTES = 1 << 16
+_TAIL_BYTES = 1 << 16
 _FILE_BYTES = 1 << 22
 _MOST_EVENTS = 5000
 CLOCK_SLACK_SECONDS = 5.0
@@ -27,7 +28,7 @@ VIDEO_TYPES = {".gif": "image/gif", ".mp4": "video/mp4", ".webm": "video/webm"}
 
 
 class RunRecord:
-    """Follows one run; safe to ask from several threads. Nothing in a run directory makes it raise."""
+    """The current content of one run; thread-safe. Damaged files never raise, they become notes."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self.folder, self.name = folder, name
@@ -45,8 +46,8 @@ class RunRecord:
         self._written = 0.0
         self._last_records: list[dict[str, Any]] = []
 
-    def look(self) -> None:
-        """Brings plan, config, events and the last metrics up to date; cheap where nothing changed."""
+    def refresh(self) -> None:
+        """Updates plan, config, events and the last metrics; cheap if nothing changed."""
         with self.lock:
             self._written = 0.0
             if self._changed("plan.json"):
@@ -58,7 +59,7 @@ class RunRecord:
                 self._last_records = self._read_end()
 
     def read_metrics(self, budget_seconds: float = float("inf")) -> None:
-        """Brings the columns up to date, as far as the time goes."""
+        """Reads new metrics into the columns, for at most about `budget_seconds`."""
         with self.lock:
             fresh = self.metrics.read(budget_seconds)
             if self.metrics.generation != self._metric_generation:
@@ -95,24 +96,24 @@ class RunRecord:
             }
 
     def status(self) -> str:
-        """One of the words of `web.status`."""
+        """One of the constants of `web.status`."""
         locked = RunDir(self.folder.path / self.name).is_locked()
         silent = time.time() - self._written if self._written else None
         return status_of(locked, silent, self.iterations_done(), self.planned("iterations"), self.events)
 
     def iterations_done(self) -> int:
-        """Iterations in the record."""
+        """The number of iterations in the record."""
         found = [r["iteration"] for r in self._last_records if type(r.get("iteration")) is int]
         return max(found) + 1 if found else 0
 
-    def planned(self, name: str) -> Any:
-        """A number of the plan; None where it is not there or no number."""
+    def planned(self, name: str) -> int | float | None:
+        """A number of the plan; None if it is missing or not a number."""
         quantities = self.plan.get("quantities")
         quantity = quantities.get(name) if isinstance(quantities, dict) else None
         return _number(quantity.get("value")) if isinstance(quantity, dict) else None
 
     def videos(self) -> list[str]:
-        """Moving pictures of the run, by their names inside it."""
+        """Names of the video files in the run directory and its folders."""
         places = ["", *(entry.name for entry in self.folder.entries(self.name) if entry.is_dir(follow_symlinks=False))]
         return [
             f"{place}/{entry.name}".lstrip("/")
@@ -122,19 +123,19 @@ class RunRecord:
         ]
 
     def notes(self) -> list[str]:
-        """What is wrong with the record, in sentences; empty for most runs."""
+        """Sentences about damage to the record; empty for most runs."""
         with self.lock:
             notes = [f"{file} {trouble}." for file, trouble in self._troubles.items()]
             if self._written - time.time() > CLOCK_SLACK_SECONDS:
-                notes.append("files are dated in the future: ages are not known.")
+                notes.append("file times lie in the future: ages are unknown.")
             for file, tail in (("metrics.jsonl", self.metrics), ("events.jsonl", self._events)):
                 if tail.unreadable:
-                    notes.append(f"{file}: passed over {counted(tail.unreadable, 'line')} that cannot be read.")
+                    notes.append(f"{file}: skipped {counted(tail.unreadable, 'unreadable line')}.")
             if self.metrics.is_torn:
-                notes.append("metrics.jsonl: the last line is not whole; it is shown when it is.")
+                notes.append("metrics.jsonl: the last line is incomplete; it is shown once it is complete.")
             if self.columns.without_iteration:
                 notes.append(
-                    f"metrics.jsonl: left out {counted(self.columns.without_iteration, 'line')} without iteration."
+                    f"metrics.jsonl: skipped {counted(self.columns.without_iteration, 'line')} without an iteration."
                 )
             if self.columns.repeated:
                 notes.append(
@@ -142,13 +143,13 @@ class RunRecord:
                     "(two writers?); the first of each is shown."
                 )
             if self.columns.rows and "env_steps" not in self.columns.axes():
-                notes.append("metrics.jsonl: env_steps are missing or go back; curves are drawn over iterations.")
+                notes.append("metrics.jsonl: env_steps is missing or decreases; curves are drawn over iterations.")
             if self.columns.left_out:
                 notes.append(
-                    f"metrics.jsonl: left out {counted(len(self.columns.left_out), 'metric')} beyond the first 1,000."
+                    f"metrics.jsonl: skipped {counted(len(self.columns.left_out), 'metric')} beyond the first 1,000."
                 )
             if self._clock_jump:
-                notes.append(f"the clock went back by {self._clock_jump:,.0f} s during the run: times may be wrong.")
+                notes.append(f"the clock was set back by {self._clock_jump:,.0f} s during the run: times may be wrong.")
             return notes
 
     def _follow_events(self) -> None:
@@ -166,7 +167,7 @@ class RunRecord:
         self._changed("events.jsonl")
 
     def _changed(self, file: str) -> bool:
-        """Whether a file is another than at the last look; also keeps the time of the last writing."""
+        """Whether a file has changed since the last refresh; also updates the time of the last write."""
         try:
             handle = self.folder.open_file(f"{self.name}/{file}")
         except OSError as error:
@@ -187,9 +188,9 @@ class RunRecord:
         self._stamps[file] = stamp
         return changed
 
-    def _load(self, file: str, read: Any) -> dict[str, Any]:
+    def _load(self, file: str, parse_text: Callable[[str], Any]) -> dict[str, Any]:
         try:
-            value = read(self.folder.read_file(f"{self.name}/{file}", _FILE_BYTES).decode())
+            value = parse_text(self.folder.read_file(f"{self.name}/{file}", _FILE_BYTES).decode())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError, yaml.YAMLError):
@@ -202,14 +203,14 @@ class RunRecord:
         return value
 
     def _read_end(self) -> list[dict[str, Any]]:
-        """The last records, without reading what comes before them."""
+        """The last records, without reading the whole file."""
         try:
             handle = self.folder.open_file(f"{self.name}/metrics.jsonl")
         except OSError:
             return []
         try:
-            start = max(0, os.fstat(handle).st_size - _GLANCE_BYTES)
-            lines = os.pread(handle, _GLANCE_BYTES, start).split(b"\n")
+            start = max(0, os.fstat(handle).st_size - _TAIL_BYTES)
+            lines = os.pread(handle, _TAIL_BYTES, start).split(b"\n")
         except OSError:
             return []
         finally:
@@ -221,8 +222,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _number(value: Any) -> float | None:
-    """A finite number; None for anything else."""
+def _number(value: Any) -> int | float | None:
+    """A finite number, or None."""
     if type(value) is not int and type(value) is not float:
         return None
     return value if abs(value) < 1e300 else None

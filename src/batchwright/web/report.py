@@ -1,4 +1,4 @@
-"""The report of one run or of several: one file that opens without a connection."""
+"""The report of one or several runs: one HTML file that needs no connection."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from batchwright.web.record import VIDEO_TYPES, RunRecord
 
 POINTS = 256
 MOST_VIDEO_BYTES = 8_000_000
-"""Of all videos of a report together; what is beyond is left out and said."""
+"""For all videos of a report together; further videos are left out with a note."""
 SCRIPTS = ("charts.js", "shapes.js", "view.js", "report.js")
 
 
 def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> Path:
-    """Writes the report of runs to `out`, for one run to its own `report.html` where none is named; returns where.
+    """Writes the report to `out`, by default `report.html` in the directory of a single run; returns the path.
 
-    Several runs that differ in nothing but the seed are drawn as their median with a band.
+    Runs that differ only in the seed are drawn as their median with a band.
     """
     if not runs:
         raise UserError("a report needs a run.", ["batchwright report RUN"])
     records = read_runs(runs)
     if out is None and len(records) > 1:
-        raise UserError(f"{len(records)} runs need a name for their report.", ["-o report.html"])
+        raise UserError(f"a report of {len(records)} runs needs an output file.", ["-o report.html"])
     target = RunDir(Path(runs[0]).expanduser()).report_path if out is None else Path(out).expanduser()
     if target.is_dir():
         raise UserError(f"{target} is a directory.", [f"-o {target / 'report.html'}"])
@@ -51,7 +51,7 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
 
 
 def read_runs(paths: Sequence[str | Path]) -> list[RunRecord]:
-    """The records of runs, each once; runs of one name in several folders are named with their folders."""
+    """The records of runs without duplicates; runs with the same name get their folders as prefix."""
     places = {Path(path).expanduser().resolve(): path for path in paths}
     records = [read_run(path) for path in places.values()]
     if len({record.name for record in records}) < len(records):
@@ -61,28 +61,28 @@ def read_runs(paths: Sequence[str | Path]) -> list[RunRecord]:
 
 
 def read_run(path: str | Path) -> RunRecord:
-    """The whole record of a run; a path that has nothing of one is refused."""
+    """The whole record of a run; raises if the path is not a run directory."""
     given = Path(path).expanduser()
     real = given.resolve()
     folder = Folder(real.parent)
     if not real.name or not folder.holds_run(real.name):
-        RunDir.open(given)  # says what is wrong and names the nearest runs
+        RunDir.open(given)  # raises with the nearest runs
         raise UserError(f"{given} is not a run directory.", ["batchwright report RUN"])
     return _read(folder, real.name)
 
 
 def _read(folder: Folder, name: str) -> RunRecord:
     record = RunRecord(folder, name)
-    record.look()
+    record.refresh()
     record.read_metrics()
     return record
 
 
 def report_html(records: Sequence[RunRecord]) -> str:
-    """The whole page. Its policy names the one script and the one style in it by their hashes: nothing else runs."""
+    """The page. Its content security policy allows only its own script and style, by their hashes."""
     data = _data(records)
     style, script = asset("style.css"), "\n".join(asset(name) for name in SCRIPTS)
-    # In JSON `<` is only ever inside strings, where its code means the same: no name can end the script element.
+    # In JSON `<` occurs only inside strings, where \u003c is equivalent: no name can close the script element.
     embedded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     parts = {
         "SCRIPT_HASH": _hash(script),
@@ -117,18 +117,20 @@ def _run(record: RunRecord, with_curves: bool) -> dict[str, Any]:
     found = details(record)
     found["embedded"] = []
     found["findings"] = [advice(finding) for finding in findings_of(record)]
-    said = {finding["finding"] for finding in found["findings"]}
-    found["advice"] = [piece for piece in found["advice"] if piece["finding"] not in said]
+    reported = {finding["finding"] for finding in found["findings"]}
+    found["advice"] = [piece for piece in found["advice"] if piece["finding"] not in reported]
     if with_curves:
         found["curves"] = curves(record, POINTS)
         found["embedded"], left_out = _embedded(record, found["videos"])
         if left_out:
-            found["summary"]["notes"].append(f"too large for the report, left out: {', '.join(left_out)}.")
+            found["summary"]["notes"].append(
+                f"left out because they are too large for the report: {', '.join(left_out)}."
+            )
     return found
 
 
 def _embedded(record: RunRecord, files: list[str]) -> tuple[list[dict[str, str]], list[str]]:
-    """Videos as text inside the page, and the names of those that are too large for it."""
+    """Videos as data URLs, and the names of those that are too large."""
     kept, left_out, room = [], [], MOST_VIDEO_BYTES
     for file in files:
         try:

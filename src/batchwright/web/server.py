@@ -1,4 +1,4 @@
-"""The server of the live page: the standard library's, as a few requests per second on loopback need no more."""
+"""The server of the live page, built on the standard library: it answers a few requests per second on loopback."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from batchwright.web.folder import Folder
 from batchwright.web.record import VIDEO_TYPES, RunRecord
 
 READ_SECONDS = 0.4
-"""Time that one answer spends on parsing records: large ones come in pieces, and the page shows what is there."""
-MOST_RUNS_ASKED = 100
+"""Time per request for parsing records: large ones are read over several requests."""
+MOST_RUNS_REQUESTED = 100
 MOST_POINTS = 2048
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _HEADERS = {
@@ -40,11 +40,11 @@ _HEADERS = {
 
 
 Window = tuple[str, float, float] | None
-"""A part of an axis that is looked at closely: its name, from, to."""
+"""The part of an axis that is zoomed in on: its name, from, to."""
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a fault
-    """An answer other than 200."""
+class Refused(Exception):  # noqa: N818 - a response, not an error
+    """A response with a status other than 200."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class Refused(Exception):  # noqa: N818 - an answer, not a fault
 
 
 class Watcher:
-    """All runs of a folder as they come and go."""
+    """All runs of a folder, followed as they appear and disappear."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -60,14 +60,14 @@ class Watcher:
         self._lock = threading.Lock()
 
     def records(self) -> tuple[dict[str, RunRecord], int]:
-        """The runs that are there now, by name, and how many links were passed over."""
+        """The current runs by name, and the number of links that were skipped."""
         names, links = self.folder.run_names()
         with self._lock:
             self._records = {name: self._records.get(name) or RunRecord(self.folder, name) for name in names}
             return dict(self._records), links
 
     def record(self, name: str) -> RunRecord:
-        """One run; refused where there is none of that name."""
+        """One run by name; `Refused` with 404 if there is none."""
         with self._lock:
             found = self._records.get(name)
         if found is None or not self.folder.holds_run(name):
@@ -77,16 +77,16 @@ class Watcher:
         return found
 
     def state(
-        self, asked: list[tuple[str, tuple[int, ...] | None]], points: int, bands: bool, window: Window = None
+        self, requested: list[tuple[str, tuple[int, ...] | None]], points: int, bands: bool, window: Window = None
     ) -> dict[str, Any]:
-        """All runs in a row each, and the curves of those asked for; null for a run that is gone."""
+        """A summary of every run, and the curves of the requested ones; None for a run that is gone."""
         records, links = self.records()
         for record in records.values():
-            record.look()
-        _read_on([records[name] for name, _ in asked if name in records])
+            record.refresh()
+        _read_on([records[name] for name, _ in requested if name in records])
         found: dict[str, Any] = {
             name: curves(records[name], points, known, bands=bands, window=window) if name in records else None
-            for name, known in asked
+            for name, known in requested
         }
         for name in list(found)[:1]:
             if found[name] is not None:
@@ -96,7 +96,7 @@ class Watcher:
 
 
 def _read_on(records: list[RunRecord]) -> None:
-    """Reads records on as far as the time goes, those first of which the least was read: all show something soon."""
+    """Reads further metrics within the time per request, from the least read record on."""
     deadline = time.monotonic() + READ_SECONDS
     for record in sorted(records, key=lambda record: record.metrics.offset):
         record.read_metrics(READ_SECONDS / len(records))
@@ -105,7 +105,7 @@ def _read_on(records: list[RunRecord]) -> None:
 
 
 class Server(ThreadingHTTPServer):
-    """Answers GET and HEAD to those who have the token."""
+    """Answers GET and HEAD requests that carry the token."""
 
     daemon_threads = True
 
@@ -118,7 +118,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def link(self) -> str:
-        """What a user opens."""
+        """The URL to open, with the token."""
         host, port = str(self.server_address[0]), self.server_address[1]
         if ipaddress.ip_address(host).is_unspecified:
             host = socket.gethostname()
@@ -126,14 +126,14 @@ class Server(ThreadingHTTPServer):
         return f"http://{shown}:{port}/?token={self.token}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that hangs up is no event."""
+        """Ignores a browser that closes the connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
     timeout = 60
-    wbufsize, disable_nagle_algorithm = -1, True  # head and body in one go: apart, each answer waits 40 ms for an ACK
+    wbufsize, disable_nagle_algorithm = -1, True  # one packet for head and body: two would wait 40 ms for an ACK
     server_version, sys_version = "batchwright", ""
 
     def do_GET(self) -> None:
@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse_method(self) -> None:
         self.close_connection = True
-        self._send(HTTPStatus.METHOD_NOT_ALLOWED, b"this page only reads\n", "text/plain", {"Allow": "GET, HEAD"})
+        self._send(HTTPStatus.METHOD_NOT_ALLOWED, b"this page is read-only\n", "text/plain", {"Allow": "GET, HEAD"})
 
     do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _refuse_method  # noqa: N815 - named by http.server
 
@@ -167,25 +167,25 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValueError, OSError) as error:
             if isinstance(error, ConnectionError):
                 return
-            self._send(HTTPStatus.BAD_REQUEST, b"this cannot be answered\n", "text/plain")
+            self._send(HTTPStatus.BAD_REQUEST, b"bad request\n", "text/plain")
 
-    def _api(self, path: str, query: dict[str, list[str]]) -> Any:
+    def _api(self, path: str, query: dict[str, list[str]]) -> dict[str, Any]:
         watcher = self.server.watcher
         if path == "/api/state":
-            names = query.get("run", [])[:MOST_RUNS_ASKED]
+            names = query.get("run", [])[:MOST_RUNS_REQUESTED]
             known = [_known(text) for text in query.get("known", [])]
             known += [None] * (len(names) - len(known))
             points = min(MOST_POINTS, max(16, int(query.get("points", ["512"])[0])))
-            asked = list(zip(names, known, strict=False))
-            return watcher.state(asked, points, query.get("bands") != ["0"], _window(query))
+            requested = list(zip(names, known, strict=False))
+            return watcher.state(requested, points, query.get("bands") != ["0"], _window(query))
         if path == "/api/run":
             record = watcher.record(_one(query, "run"))
-            record.look()
+            record.refresh()
             return details(record)
         raise Refused(HTTPStatus.NOT_FOUND, "no such page")
 
     def _check_host(self) -> None:
-        """A foreign page whose name was made to point here (DNS rebinding) says its own name: refused.
+        """Refuses requests under a foreign host name, which DNS rebinding would send.
 
         Ports are not compared, so that a forwarded one (ssh -L) works.
         """
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         except ValueError:
             pass
-        raise Refused(HTTPStatus.FORBIDDEN, "this host name is not served")
+        raise Refused(HTTPStatus.FORBIDDEN, "unknown host name")
 
     def _check_token(self, query: dict[str, list[str]]) -> None:
         offered = query.get("token", [])[:1]
@@ -214,15 +214,15 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.FORBIDDEN, "open the link that batchwright watch printed: it carries a token")
 
     def _cookie_name(self) -> str:
-        # Cookies do not tell ports apart; two pages at once need two names.
+        # Cookies ignore ports, so two servers on one host need two names.
         return f"batchwright_{self.server.server_address[1]}"
 
     def _hand_over_cookie(self) -> None:
-        """The token moves from the address into a cookie, so that the address can be seen by others."""
+        """Moves the token from the URL into a cookie, so that the visible URL is not secret."""
         cookie = f"{self._cookie_name()}={self.server.token}; Path=/; HttpOnly; SameSite=Lax"
         self._send(HTTPStatus.SEE_OTHER, b"", "text/plain", {"Location": "/", "Set-Cookie": cookie})
 
-    def _send_json(self, value: Any) -> None:
+    def _send_json(self, value: dict[str, Any]) -> None:
         body = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
         self._send(HTTPStatus.OK, body, "application/json")
 
@@ -254,13 +254,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged: they carry the token."""
+        """Does not log requests, because they carry the token."""
 
 
 def _one(query: dict[str, list[str]], name: str) -> str:
     values = query.get(name, [])
     if len(values) != 1:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"one {name} is needed")
+        raise Refused(HTTPStatus.BAD_REQUEST, f"exactly one {name} is needed")
     return values[0]
 
 
@@ -269,12 +269,12 @@ def _window(query: dict[str, list[str]]) -> Window:
         return None
     low, high = float(_one(query, "low")), float(_one(query, "high"))
     if not low <= high:
-        raise Refused(HTTPStatus.BAD_REQUEST, "a window needs a beginning before its end")
+        raise Refused(HTTPStatus.BAD_REQUEST, "low must not exceed high")
     return _one(query, "axis"), low, high
 
 
 def _known(text: str) -> tuple[int, ...] | None:
-    """What the page has of a run: generation, metrics, rows per bucket, whole buckets."""
+    """What the page already has of a run: generation, metrics, rows per bucket, complete buckets."""
     parts = text.split(".")
     if len(parts) != 4 or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
         return None

@@ -1,4 +1,4 @@
-"""A file of JSON lines that somebody else is writing: read on from where the last look ended."""
+"""Reads a file of JSON lines that another process is writing, from where the last read ended."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from batchwright.web.folder import Folder
 CHUNK_BYTES = 1 << 18
 LONGEST_LINE_BYTES = 1 << 24
 _ANCHOR_BYTES = 256
-# From the clock, so that a page that outlives its server does not take a new record for the one it knows.
+# Starts from the clock: a page that outlives its server must not mistake a new record for the one it has.
 _generations = itertools.count(time.time_ns() // 1_000_000)
 
 
 class Tail:
-    """The objects appended since the last call; a file that was cut, replaced or removed starts anew."""
+    """Returns the objects appended since the last read; starts over when the file is cut, replaced or removed."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder, self._name = folder, name
         self.generation = next(_generations)
-        """Another one each time that what was read before is no longer the file's beginning."""
+        """Changes whenever the content read before is no longer the beginning of the file."""
         self.trouble = ""
-        """Why the file cannot be read; empty where it can."""
-        self._start_anew()
+        """Why the file cannot be read; empty if it can."""
+        self._reset()
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self.unreadable = 0
-        """Lines that are whole and yet no JSON object."""
+        """Complete lines that are not JSON objects."""
         self.is_torn = False
-        """Whether the last line is not whole: being written, or left so by a crash."""
+        """Whether the last line is incomplete: still being written, or truncated by a crash."""
         self.offset, self.size = 0, 0
         self._anchor, self._inode = b"", 0
 
     @property
     def is_complete(self) -> bool:
-        """Whether all whole lines were read."""
+        """Whether all complete lines were read."""
         return self.offset >= self.size or (self.is_torn and self.size - self.offset < LONGEST_LINE_BYTES)
 
     def read(self, budget_seconds: float = float("inf")) -> list[dict[str, Any]]:
-        """The new objects, as many as can be parsed in the time, at least one chunk."""
+        """The new objects; stops after `budget_seconds`, but reads at least one chunk."""
         try:
             handle = self._folder.open_file(self._name)
         except OSError as error:
             self.trouble = error.strerror or "it is not a regular file"
             if self.offset:
                 self.generation = next(_generations)
-                self._start_anew()
+                self._reset()
             return []
         try:
             self.trouble = ""
-            self._notice_change(handle)
+            self._detect_change(handle)
             return self._read_on(handle, time.monotonic() + budget_seconds)
         except OSError as error:
             self.trouble = error.strerror or str(error)
@@ -61,14 +61,14 @@ class Tail:
         finally:
             os.close(handle)
 
-    def _notice_change(self, handle: int) -> None:
-        """A run that is resumed cuts its record: the bytes before our offset tell whether they are still the same."""
+    def _detect_change(self, handle: int) -> None:
+        """Starts over if the bytes before the offset have changed, as when a resumed run truncates its record."""
         now = os.fstat(handle)
         same = now.st_ino == self._inode and now.st_size >= self.offset
         start = self.offset - len(self._anchor)
         if self.offset and not (same and os.pread(handle, len(self._anchor), start) == self._anchor):
             self.generation = next(_generations)
-            self._start_anew()
+            self._reset()
         self._inode, self.size = now.st_ino, now.st_size
 
     def _read_on(self, handle: int, deadline: float) -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ class Tail:
             at_end = self.offset + len(chunk) >= self.size
             whole = chunk.rfind(b"\n") + 1
             if not whole and at_end and parse(chunk) is not None:
-                whole = len(chunk)  # only its end is missing: no object is whole before its last brace
+                whole = len(chunk)  # only the line end is missing: an object is complete with its last brace
             if not whole and not at_end and length < LONGEST_LINE_BYTES:
                 length *= 2
                 continue
@@ -95,7 +95,7 @@ class Tail:
         return found
 
     def _parse_lines(self, chunk: bytes) -> list[dict[str, Any]]:
-        """All objects of a chunk; in one call where each line is one, which is three times as quick."""
+        """All objects of a chunk; parsed in one call if every line is valid, which is three times as fast."""
         lines = [line for line in chunk.decode(errors="replace").split("\n") if line and not line.isspace()]
         try:
             found = json.loads(f"[{','.join(lines)}]")
@@ -109,7 +109,7 @@ class Tail:
 
 
 def parse(line: str | bytes) -> dict[str, Any] | None:
-    """The object of a line; None for anything else."""
+    """The object of a line; None if the line is not a JSON object."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

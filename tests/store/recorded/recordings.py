@@ -39,16 +39,16 @@ class Recorded(NamedTuple):
 
 def some_episodes(count: int = 4, steps: int = 6, image_side: int = 0, seed: int = 0) -> list[Recorded]:
     """Episodes of `steps`, `steps` + 1, ... steps with random numbers."""
-    source = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     found = []
     for k in range(count):
         length = steps + k
-        images = source.integers(0, 256, (length + 1, image_side, image_side, 3), np.uint8) if image_side else None
+        images = rng.integers(0, 256, (length + 1, image_side, image_side, 3), np.uint8) if image_side else None
         found.append(
             Recorded(
-                source.standard_normal((length + 1, 3)).astype(np.float32),
-                source.standard_normal((length, 2)).astype(np.float32),
-                source.standard_normal(length).astype(np.float32),
+                rng.standard_normal((length + 1, 3)).astype(np.float32),
+                rng.standard_normal((length, 2)).astype(np.float32),
+                rng.standard_normal(length).astype(np.float32),
                 images,
             )
         )
@@ -57,12 +57,12 @@ def some_episodes(count: int = 4, steps: int = 6, image_side: int = 0, seed: int
 
 def point_mass(count: int, steps: int, seed: int = 0) -> list[Recorded]:
     """A point in the plane pushed at random from a random start; its reward is minus the distance to the origin."""
-    source = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     found = []
     for _ in range(count):
-        length = int(source.integers(steps // 2, steps + 1))
-        action = source.uniform(-1, 1, (length, 2)) + source.uniform(-0.4, 0.4, 2)
-        position = source.uniform(-2, 2, 2) + 0.2 * np.concatenate([np.zeros((1, 2)), np.cumsum(action, 0)])
+        length = int(rng.integers(steps // 2, steps + 1))
+        action = rng.uniform(-1, 1, (length, 2)) + rng.uniform(-0.4, 0.4, 2)
+        position = rng.uniform(-2, 2, 2) + 0.2 * np.concatenate([np.zeros((1, 2)), np.cumsum(action, 0)])
         reward = -np.linalg.norm(position[1:], axis=-1)
         found.append(Recorded(position.astype(np.float32), action.astype(np.float32), reward.astype(np.float32)))
     return found

@@ -1,4 +1,4 @@
-"""A package that is not installed is told with the extra that brings it."""
+"""A package that is not installed is named with the extra that brings it."""
 
 from __future__ import annotations
 

@@ -81,9 +81,9 @@ def test_frames_of_a_video_belong_to_their_episode(version: str, tmp_path: Path)
         written.append(one._replace(images=np.full_like(one.images, colour)))  # type: ignore[arg-type]
     found = read_all(write_lerobot(tmp_path / "v", written, version, video=True))
     for colour, episode in zip((30, 120, 220), found, strict=True):
-        seen = episode.obs["observation.images.top"]
-        assert seen.shape[1:] == (48, 48, 3)
-        assert np.abs(seen.astype(int) - colour).max() < 12
+        images = episode.obs["observation.images.top"]
+        assert images.shape[1:] == (48, 48, 3)
+        assert np.abs(images.astype(int) - colour).max() < 12
 
 
 def test_success_flags_give_flags_and_no_rewards(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from recordings import some_episodes, write_libero
 
 from batchwright.core.errors import UserError
 from batchwright.store.recorded import choose, open_recording
-from batchwright.store.recorded.returns import constant, read_returns, refuse_constant, returns_of
+from batchwright.store.recorded.episode_returns import constant, read_returns, refuse_constant, returns_of
 
 
 def test_rewards_are_summed_and_flags_are_one_where_any_is_set(tmp_path: Path) -> None:

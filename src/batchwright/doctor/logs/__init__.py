@@ -1,1 +1,1 @@
-"""Logs of other trainers as records of ours."""
+"""Reads the logs of other trainers as records under our metric names."""

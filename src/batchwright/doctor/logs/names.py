@@ -1,4 +1,4 @@
-"""What other trainers call our metrics: one table."""
+"""Names of metrics and settings in other trainers, and ours for them."""
 
 from __future__ import annotations
 
@@ -69,22 +69,22 @@ TRAINERS: dict[str, dict[str, str]] = {"sb3": SB3, "cleanrl": CLEANRL, "rl_games
 
 
 def recognise(names: set[str]) -> str | None:
-    """The trainer most of whose names a log has; None where it has none of anybody's."""
+    """The trainer that shares the most metric names with a log; None where none is shared."""
     hits = {trainer: len(names & set(table)) for trainer, table in TRAINERS.items()}
     best = max(hits, key=lambda trainer: hits[trainer])
     return best if hits[best] else None
 
 
 def translated(trainer: str, name: str, value: float) -> tuple[str, float] | None:
-    """Our name and value of a metric; None for one that we have no use for. A minus turns the sign."""
+    """Our name and value of a metric; None for one that is not used. A leading minus in the table flips the sign."""
     ours = TRAINERS[trainer].get(name)
     if ours is None:
         return None
     return (ours[1:], -value) if ours.startswith("-") else (ours, value)
 
 
-# Our flag -> what to write in the other trainer; a value stands for {}.
-WORDS: dict[str, dict[str, str]] = {
+# Our flag -> the setting of the other trainer; {} is replaced by the value.
+SETTINGS: dict[str, dict[str, str]] = {
     "sb3": {
         "--learning-rate": "learning_rate={}",
         "--rollout-steps": "n_steps={}",
@@ -134,12 +134,12 @@ WORDS: dict[str, dict[str, str]] = {
 }
 
 
-def in_their_words(trainer: str, flags: str) -> str:
-    """Flags of ours as the other trainer's settings; what it has no word for is left out."""
-    words, told = flags.split(), []
+def as_trainer_settings(trainer: str, flags: str) -> str:
+    """Our flags as settings of the other trainer; flags without an equivalent are left out."""
+    words, settings = flags.split(), []
     while words:
         name = words.pop(0)
         value = words.pop(0) if words and not words[0].startswith("--") else ""
-        pattern = WORDS[trainer].get(name)
-        told += [pattern.format(value)] if pattern is not None else []
-    return ", ".join(told) if trainer == "sb3" else " ".join(told) if trainer == "cleanrl" else "; ".join(told)
+        pattern = SETTINGS[trainer].get(name)
+        settings += [pattern.format(value)] if pattern is not None else []
+    return {"sb3": ", ", "cleanrl": " ", "rl_games": "; "}[trainer].join(settings)

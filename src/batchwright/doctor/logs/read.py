@@ -1,4 +1,4 @@
-"""A log of another trainer as records and facts of ours: TensorBoard files and CSV, recognised by their names."""
+"""Reads a log of another trainer, TensorBoard or CSV; the trainer is recognised by its metric names."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.doctor.finding import Finding
-from batchwright.doctor.logs.names import TRAINERS, in_their_words, recognise, translated
+from batchwright.doctor.logs.names import TRAINERS, as_trainer_settings, recognise, translated
 from batchwright.doctor.logs.tensorboard_file import Scalar, read_scalars
 from batchwright.doctor.run_history import Facts
 
 EVENT_FILES = "events.out.tfevents.*"
 STEP_COLUMNS = ("time/total_timesteps", "global_step", "Step", "_step", "step", "info/frames")
-OF_AN_UPDATE = ("policy_loss", "actor_loss", "loss", "critic_loss")
-ASKED = (
+LOSSES = ("policy_loss", "actor_loss", "loss", "critic_loss")
+NEEDED = (
     "learning_rate",
     "gamma",
     "clip_range",
@@ -35,7 +35,7 @@ ASKED = (
     "episode_steps",
     "iterations",
 )
-"""Numbers that findings ask for; those a log does not tell are named."""
+"""Settings that findings need; those missing from a log are listed."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,16 @@ class ForeignLog:
 
     @property
     def unknown(self) -> list[str]:
-        return [name for name in ASKED if self.facts.get(name) is None]
+        return [name for name in NEEDED if self.facts.get(name) is None]
 
-    def in_its_words(self, finding: Finding) -> Finding:
-        """The finding with flags as this trainer writes them."""
-        told = (in_their_words(self.trainer, flags) for flags in finding.flags)
-        return replace(finding, flags=tuple(dict.fromkeys(flags for flags in told if flags)))
+    def with_trainer_settings(self, finding: Finding) -> Finding:
+        """The finding with its flags as settings of this trainer."""
+        settings = (as_trainer_settings(self.trainer, flags) for flags in finding.flags)
+        return replace(finding, flags=tuple(dict.fromkeys(text for text in settings if text)))
 
 
 def find_log(path: Path) -> list[Path]:
-    """The files of a log at a path: itself, or event files and CSVs in the folder and below; empty where none is."""
+    """The files of a log: the path itself, or event files and CSVs in the folder and below; empty without any."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -66,13 +66,13 @@ def find_log(path: Path) -> list[Path]:
     for pattern in ("progress.csv", EVENT_FILES, "*.csv"):
         found = sorted(path.rglob(pattern))
         if found:
-            # Several event files lie in one folder where a run was resumed; other folders are other runs.
+            # A resumed run has several event files in one folder; other folders hold other runs.
             return [file for file in found if file.parent == found[-1].parent]
     return []
 
 
 def read_log(path: Path, trainer: str | None = None) -> ForeignLog:
-    """The log at a path; `trainer` where it is not to be recognised by its names."""
+    """The log at a path; `trainer` replaces the recognition by metric names."""
     files = find_log(path)
     if not files:
         raise UserError(
@@ -84,7 +84,7 @@ def read_log(path: Path, trainer: str | None = None) -> ForeignLog:
     found = trainer or recognise(names)
     if found is None or not names & set(TRAINERS[found]):
         raise UserError(
-            f"no metric in {files[0]} has a name that {found or 'sb3, cleanrl or rl_games'} gives.",
+            f"no metric in {files[0]} has a name used by {found or 'sb3, cleanrl or rl_games'}.",
             [f"--from {name}" for name in TRAINERS if name != found],
         )
     records = _to_records(found, points)
@@ -92,7 +92,7 @@ def read_log(path: Path, trainer: str | None = None) -> ForeignLog:
 
 
 def _csv_points(path: Path) -> Iterable[Scalar]:
-    """Each number of a CSV with its step; W&B's exports have the run before the name of a metric."""
+    """Each number of a CSV with its step."""
     try:
         with path.open(newline="", encoding="utf-8", errors="replace") as file:
             reader = csv.DictReader(file)
@@ -112,30 +112,30 @@ def _csv_points(path: Path) -> Iterable[Scalar]:
 
 
 def _metric_of(column: str) -> str | None:
-    """`run - losses/entropy` -> `losses/entropy`; None for W&B's lowest and highest."""
+    """W&B's `run - losses/entropy` -> `losses/entropy`; None for its columns of minima and maxima."""
     if column.endswith(("__MIN", "__MAX")):
         return None
     return column.rsplit(" - ", 1)[-1]
 
 
-def _number(text: Any) -> float | None:
+def _number(text: str | None) -> float | None:
     try:
-        return float(text)
+        return None if text is None else float(text)
     except (TypeError, ValueError):
         return None
 
 
 def _to_records(trainer: str, points: Iterable[Scalar]) -> list[dict[str, Any]]:
-    """One record per update; what was logged between two, such as returns of single episodes, is averaged into it."""
-    told: list[Scalar] = []
+    """One record per update; values logged between two updates, such as single episode returns, are averaged."""
+    scalars: list[Scalar] = []
     for point in points:
         found = translated(trainer, point.tag, point.value)
-        told += [] if found is None else [Scalar(point.step, *found)]
-    updates = sorted({point.step for point in told if point.tag in OF_AN_UPDATE})
-    updates = updates or sorted({point.step for point in told})
+        scalars += [] if found is None else [Scalar(point.step, *found)]
+    updates = sorted({point.step for point in scalars if point.tag in LOSSES})
+    updates = updates or sorted({point.step for point in scalars})
     edges = np.array(updates)
     gathered: list[dict[str, list[float]]] = [{} for _ in updates]
-    for point in told:
+    for point in scalars:
         index = min(int(np.searchsorted(edges, point.step)), len(updates) - 1)
         gathered[index].setdefault(point.tag, []).append(point.value)
     records = []
@@ -153,7 +153,7 @@ def _to_records(trainer: str, points: Iterable[Scalar]) -> list[dict[str, Any]]:
 
 
 def _facts(trainer: str, records: list[dict[str, Any]]) -> Facts:
-    """What a log tells of the numbers behind it; the rest is not known."""
+    """The settings that can be derived from a log; the rest stays unknown."""
     names = {name for record in records for name in record}
     algo = "sac" if "temperature" in names or "actor_loss" in names else "ppo" if "kl" in names else None
     algo = algo or ("dqn" if "critic_loss" in names else "a2c")

@@ -1,7 +1,7 @@
-"""Scalars of TensorBoard event files, read without TensorBoard: TFRecord frames around three protobuf messages.
+"""Reads scalars of TensorBoard event files without TensorBoard: TFRecord frames around three protobuf messages.
 
 Event (1 wall time, 2 step, 5 summary), Summary (1 value, repeated), Value (1 tag, 2 simple value, 8 tensor). Checksums
-are not looked at; a frame that a killed writer left torn ends the reading.
+are not verified; reading ends at a truncated frame, which a killed writer may leave.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Scalar(NamedTuple):
 
 
 def read_scalars(path: Path) -> Iterator[Scalar]:
-    """All scalars of one file in the order of writing."""
+    """All scalars of one file in the order in which they were written."""
     for frame in _frames(path.read_bytes()):
         try:
             yield from _scalars(frame)
-        except (IndexError, struct.error, UnicodeDecodeError):  # not an event: passed over
+        except (IndexError, struct.error, UnicodeDecodeError):  # not an event: skipped
             continue
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
-from batchwright.envs.components import NO_PARTS, RewardParts, told_success
-from batchwright.envs.engines.base import OnEvent, env_seed
+from batchwright.envs.engines.engine import OnEvent, env_seed
 from batchwright.envs.engines.host_arrays import Layout, ObservationRows, observation_layout
 from batchwright.envs.gymnasium_source import EnvSource, spaces_of
 from batchwright.envs.masks import flat_mask, mask_size, refuse_empty
+from batchwright.envs.reward_components import NO_PARTS, RewardParts, success_of
 from batchwright.envs.spaces import Spec
 
 SIGNALS = 8
@@ -40,11 +40,11 @@ class LoopArrays:
     components: NDArray[np.float32]
     """[n, C] of the reward."""
     mask: NDArray[np.bool_]
-    """[n, M], what may be done; all where the environment says nothing."""
+    """[n, M], what may be done; all where the environment gives no mask."""
     masked: NDArray[np.bool_]
     """Whether the environment gave a mask."""
     success: NDArray[np.float32]
-    """Written where an episode ends: 1, 0 or NaN (not told)."""
+    """Written where an episode ends: 1, 0 or NaN (unknown)."""
 
     @staticmethod
     def layout(spaces: tuple[Spec, Spec], num_envs: int, num_info_keys: int, num_components: int) -> Layout:
@@ -215,7 +215,7 @@ class EnvLoop:
                 arrays.terminated[row] = terminated
                 arrays.truncated[row] = not terminated
                 ended[row] = True
-                arrays.success[row] = told_success(info)
+                arrays.success[row] = success_of(info)
             elif arrays.masked[row]:
                 self._write_mask(row, info)
             for at, key in self._info_keys:
@@ -229,7 +229,7 @@ class EnvLoop:
         return self._share[row] == 0
 
     def close(self) -> None:
-        """Closes every environment, whatever they say."""
+        """Closes every environment, whatever they raise."""
         for env in self._envs:
             with contextlib.suppress(Exception):
                 env.close()

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,21 +17,22 @@ import numpy as np
 from batchwright.core.errors import UserError
 from batchwright.core.machine import usable_cores
 from batchwright.envs import envpool_source
-from batchwright.envs.components import reward_parts
-from batchwright.envs.engines.base import CompiledEngine, Step, env_seeds, only_truncated
+from batchwright.envs.engines.engine import CompiledEngine, Step, env_seeds
+from batchwright.envs.reward_components import reward_parts
 from batchwright.envs.spaces import (
     Box,
     DictSpace,
     Discrete,
     Leaf,
     MultiDiscrete,
+    Spec,
     TupleSpace,
     leaf_shape,
     leaves,
     path_name,
+    reader,
     stored_dtype,
     unflatten,
-    value_at,
 )
 
 # One step takes about a microsecond in these: handing it to another thread costs more.
@@ -51,6 +52,16 @@ class PoolState:
 
 
 _POOL_NUMBERS = itertools.count()
+
+
+@dataclass(frozen=True)
+class _ObsLeaf:
+    """One leaf of the observation: how EnvPool's observation is read, and the form in which it is stored."""
+
+    read: Callable[[Any], Any]
+    shape: tuple[int, ...]
+    """With the axis of environments."""
+    dtype: np.dtype[Any]
 
 
 class EnvPoolEngine(CompiledEngine):
@@ -83,13 +94,15 @@ class EnvPoolEngine(CompiledEngine):
             self._kwargs["max_episode_steps"] = max_episode_steps
         spec = envpool_source.pool_spec(name, self._kwargs)
         self.observation, self.action = envpool_source.spaces_of(spec, name)
+        self._obs_leaves, self._obs_structure = jax.tree.flatten(_obs_leaves(self.observation, num_envs))
+        self._action_leaves = _action_leaves(self.action)
         self.max_episode_steps = envpool_source.time_limit_steps(spec)
         self.num_threads = num_threads or default_threads(name, num_envs)
         self.reward_names = reward_parts((), components, name).names
         # Components are entries of info like others; `read` puts them where they belong.
         self.info_keys = tuple(dict.fromkeys((*info_keys, *self.reward_names)))
-        self._asked = tuple(info_keys)
-        self._told: tuple[str, ...] = ()
+        self._extra_keys = tuple(info_keys)
+        self._success_key: str | None = None
         self.pool: Any = None
         self._xla_step: Any = None
         self.pool_number = -1
@@ -109,7 +122,8 @@ class EnvPoolEngine(CompiledEngine):
                 f"{self._name} in EnvPool gives no info {missing[0]!r}; it gives {', '.join(numbers)}.",
                 ["--engine gymnasium"],
             )
-        self._told = tuple(key for key in ("success", "is_success") if np.shape(info.get(key)) == (self.num_envs,))
+        given = (key for key in ("success", "is_success") if np.shape(info.get(key)) == (self.num_envs,))
+        self._success_key = next(given, None)
         self.pool_number = next(_POOL_NUMBERS)
         state = PoolState(jnp.asarray(handle), jnp.zeros(self.num_envs, jnp.bool_), self.pool_number)
         return state, jax.tree.map(jnp.asarray, self.canonical(observation, np))
@@ -118,26 +132,26 @@ class EnvPoolEngine(CompiledEngine):
         if state.pool_number != self.pool_number:
             raise RuntimeError("this state belongs to a pool that was closed by a later start() or close()")
         with jax.enable_x64(True):
-            native = self._native(action)
+            native = self.native(action, _native_leaf)
             handle, (observation, reward_N, terminated_N, truncated_N, info) = self._xla_step(state.handle, native)
             obs = self.canonical(observation, jnp)
             reward_N = reward_N.astype(jnp.float32)
             extras, components, success_N = self.read(info, state.ended, terminated_N | truncated_N, jnp)
-        truncated_N = only_truncated(terminated_N, truncated_N)
+        truncated_N = truncated_N & ~terminated_N
         reward_N = jnp.where(state.ended, jnp.float32(0.0), reward_N)
         after = PoolState(handle, terminated_N | truncated_N, state.pool_number)
         return after, Step(obs, reward_N, terminated_N, truncated_N, None, extras, components, None, success_N)
 
     def read(self, info: Any, resets_N: Any, ended_N: Any, numpy: Any) -> tuple[dict[str, Any], Any, Any]:
         """(extras, components [N, K], success [N]) of one step's info; components are 0 in rows that are resets."""
-        extras = {key: info[key].astype(numpy.float32) for key in self._asked}
+        extras = {key: info[key].astype(numpy.float32) for key in self._extra_keys}
         components = success = None
         if self.reward_names:
             columns = [info[name].astype(numpy.float32) for name in self.reward_names]
             components = numpy.where(resets_N[:, None], numpy.float32(0.0), numpy.stack(columns, -1))
-        if self._told:
-            told = info[self._told[0]]
-            success = numpy.where(ended_N, (told > 0).astype(numpy.float32), numpy.float32(numpy.nan))
+        if self._success_key is not None:
+            succeeded = info[self._success_key] > 0
+            success = numpy.where(ended_N, succeeded.astype(numpy.float32), numpy.float32(numpy.nan))
         return extras, components, success
 
     def reset_all(self, state: PoolState) -> tuple[PoolState, Any]:
@@ -153,20 +167,25 @@ class EnvPoolEngine(CompiledEngine):
 
     def canonical(self, observation: Any, numpy: Any) -> Any:
         """EnvPool's observations as the tree of the spec, in the dtypes we store."""
-        values = []
-        for path, leaf in leaves(self.observation):
-            value = numpy.reshape(value_at(observation, path), (self.num_envs, *leaf_shape(leaf)))
-            values.append(value.astype(stored_dtype(leaf)))
-        return unflatten(self.observation, values)
+        values = [numpy.reshape(leaf.read(observation), leaf.shape).astype(leaf.dtype) for leaf in self._obs_leaves]
+        return jax.tree.unflatten(self._obs_structure, values)
 
-    def _native(self, action: Any) -> Any:
+    def native(self, action: Any, convert: Callable[[Leaf, Any], Any]) -> Any:
         """Canonical actions as EnvPool takes them: one array, or a dict of arrays by dotted name."""
         if not isinstance(self.action, DictSpace | TupleSpace):
-            return _native_leaf(self.action, action)
-        return {
-            path_name(path).replace("/", "."): _native_leaf(leaf, value_at(action, path))
-            for path, leaf in leaves(self.action)
-        }
+            return convert(self.action, action)
+        return {name: convert(leaf, read(action)) for name, (read, leaf) in self._action_leaves.items()}
+
+
+def _obs_leaves(spec: Spec, num_envs: int) -> Any:
+    """A tree like the observation with a `_ObsLeaf` in the place of each array."""
+    found = [_ObsLeaf(reader(path), (num_envs, *leaf_shape(leaf)), stored_dtype(leaf)) for path, leaf in leaves(spec)]
+    return unflatten(spec, found)
+
+
+def _action_leaves(spec: Spec) -> dict[str, tuple[Callable[[Any], Any], Leaf]]:
+    """The leaves of an action by the names that EnvPool gives them, each with how it is read."""
+    return {path_name(path).replace("/", "."): (reader(path), leaf) for path, leaf in leaves(spec)}
 
 
 def default_threads(name: str, num_envs: int) -> int:

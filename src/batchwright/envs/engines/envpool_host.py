@@ -9,10 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from batchwright.envs.engines.base import HostEngine, Step, only_truncated
+from batchwright.envs.engines.engine import HostEngine, Step
 from batchwright.envs.engines.envpool_engine import EnvPoolEngine
 from batchwright.envs.engines.host_arrays import native_action
-from batchwright.envs.spaces import DictSpace, TupleSpace, leaves, path_name, value_at
 
 
 class EnvPoolHost(HostEngine):
@@ -32,8 +31,9 @@ class EnvPoolHost(HostEngine):
         return jax.tree.map(np.asarray, obs)
 
     def step(self, action: Any) -> Step:
-        observation, reward_N, terminated_N, truncated_N, info = self._inner.pool.step(self._native(action))
-        truncated_N = only_truncated(terminated_N, truncated_N)
+        native = self._inner.native(action, native_action)
+        observation, reward_N, terminated_N, truncated_N, info = self._inner.pool.step(native)
+        truncated_N = truncated_N & ~terminated_N
         reward_N = np.where(self._ended_N, np.float32(0), reward_N).astype(np.float32)
         extras, components, success_N = self._inner.read(info, self._ended_N, terminated_N | truncated_N, np)
         self._ended_N = terminated_N | truncated_N
@@ -42,11 +42,3 @@ class EnvPoolHost(HostEngine):
 
     def close(self) -> None:
         self._inner.close()
-
-    def _native(self, action: Any) -> Any:
-        if not isinstance(self.action, DictSpace | TupleSpace):
-            return native_action(self.action, action)
-        return {
-            path_name(path).replace("/", "."): native_action(leaf, value_at(action, path))
-            for path, leaf in leaves(self.action)
-        }

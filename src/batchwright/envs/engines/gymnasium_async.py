@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
 from batchwright.core.machine import usable_cores
-from batchwright.envs.components import RewardParts, reward_parts
-from batchwright.envs.engines.base import HostEngine, OnEvent, Step
+from batchwright.envs.engines.engine import HostEngine, OnEvent, Step
 from batchwright.envs.engines.env_loop import MAX_RESTARTS, EnvLoop, LoopArrays
 from batchwright.envs.engines.gymnasium_sync import as_step, probe
 from batchwright.envs.engines.host_arrays import action_rows
 from batchwright.envs.engines.shared_block import SharedBlock
 from batchwright.envs.engines.spin_wait_pipe import SpinWaitPipe
 from batchwright.envs.gymnasium_source import EnvSource
+from batchwright.envs.reward_components import RewardParts, reward_parts
 from batchwright.envs.spaces import Spec, leaves, unflatten, value_at
 
 CLOSE_SECONDS = 2.0
@@ -44,8 +44,8 @@ class Share:
     block: SharedBlock
     first: int
     count: int
-    look_seconds: float
-    """How long a worker looks for its next turn before it sleeps."""
+    spin_seconds: float
+    """How long a worker polls for its next command before it sleeps."""
 
     def loop(self, arrays: LoopArrays, on_event: OnEvent) -> EnvLoop:
         """The share's environments, which write into their rows of all environments' `arrays`."""
@@ -77,8 +77,8 @@ class GymnasiumAsync(HostEngine):
     name = "gymnasium-async"
     keeps_share: ClassVar[bool] = False
     """Whether the first share is stepped by this process, beside the workers."""
-    look_seconds: ClassVar[float] = 0.0
-    """How long a process looks for a message before it sleeps."""
+    spin_seconds: ClassVar[float] = 0.0
+    """How long a process polls for a message before it sleeps."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class GymnasiumAsync(HostEngine):
         count = min(num_processes or usable_cores(), num_envs)
         bounds = np.linspace(0, num_envs, count + 1).astype(int).tolist()
         shares = [
-            Share(source, spaces, tuple(info_keys), parts, block, first, end - first, self.look_seconds)
+            Share(source, spaces, tuple(info_keys), parts, block, first, end - first, self.spin_seconds)
             for first, end in itertools.pairwise(bounds)
         ]
         self._own: EnvLoop | None = None
@@ -188,12 +188,12 @@ class GymnasiumAsync(HostEngine):
         process.start()
         # With only the worker holding its end, its death is the end of the stream.
         theirs.close()
-        return process, SpinWaitPipe(ours, self.look_seconds)
+        return process, SpinWaitPipe(ours, self.spin_seconds)
 
     def _gather(self, workers: Sequence[Worker]) -> list[Worker]:
         """Waits for the answer of each of these to `start` or `step`; gives those that died instead.
 
-        One after another: all have to answer anyway, and a worker's death ends its stream, after what it still said.
+        One after another: all have to answer anyway, and a worker's death ends its stream after its last message.
         """
         dead = []
         for worker in workers:
@@ -259,11 +259,11 @@ def end_workers(workers: list[Worker]) -> None:
 
 
 def worker_main(connection: Connection, share: Share) -> None:
-    """Steps a share of the environments until told to close, or until the parent is gone."""
+    """Steps a share of the environments until the parent asks it to close, or until the parent is gone."""
     # Ctrl-C and many a scheduler's SIGTERM reach the whole group; the parent decides what to save and when to close.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    pipe = SpinWaitPipe(connection, share.look_seconds)
+    pipe = SpinWaitPipe(connection, share.spin_seconds)
     loop: EnvLoop | None = None
     try:
         views, action_arrays = share.block.arrays()

@@ -16,4 +16,4 @@ class GymnasiumSplit(GymnasiumAsync):
 
     name = "gymnasium-split"
     keeps_share = True
-    look_seconds = LOOK_SECONDS
+    spin_seconds = LOOK_SECONDS

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from batchwright.envs.components import reward_parts, vector_names
-from batchwright.envs.engines.base import HostEngine, OnEvent, Step
+from batchwright.envs.engines.engine import HostEngine, OnEvent, Step
 from batchwright.envs.engines.env_loop import EnvLoop, LoopArrays
 from batchwright.envs.engines.host_arrays import action_rows
 from batchwright.envs.gymnasium_source import EnvSource, spaces_of
 from batchwright.envs.masks import Activity
+from batchwright.envs.reward_components import reward_parts, vector_names
 from batchwright.envs.spaces import Spec, unflatten
 
 

@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
-from batchwright.envs.components import missing_key, reward_parts, vector_names
-from batchwright.envs.engines.base import HostEngine, Step, env_seed, only_truncated
+from batchwright.envs.engines.engine import HostEngine, Step, env_seed
 from batchwright.envs.engines.host_arrays import allocate_observations, native_tree
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.envs.masks import flat_mask, mask_size, refuse_empty
+from batchwright.envs.reward_components import missing_key, reward_parts, vector_names
 from batchwright.envs.spaces import (
+    Box,
     Discrete,
+    Leaf,
     MultiDiscrete,
     from_gymnasium,
     leaves,
@@ -32,7 +34,7 @@ MODES = ("NextStep", "SameStep", "Disabled")
 class GymnasiumVector(HostEngine):
     """A third-party vector environment.
 
-    Its sub-environments may share one random source, as Gymnasium's own CartPole does: then a
+    Its sub-environments may share one random generator, as Gymnasium's own CartPole does: then a
     trajectory depends on how many there are. The seed is one number for all.
     """
 
@@ -83,7 +85,7 @@ class GymnasiumVector(HostEngine):
                 f"{self._name} raised in step: {type(error).__name__}: {error}", ("--engine gymnasium-sync",)
             ) from error
         terminated = np.array(terminated, np.bool_)
-        truncated = only_truncated(terminated, np.asarray(truncated, np.bool_))
+        truncated = np.asarray(truncated, np.bool_) & ~terminated
         reward, components = self._rewards(reward, info)
         extras = {key: self._extra(info, key) for key in self._info_keys}
         final_obs = None
@@ -107,7 +109,7 @@ class GymnasiumVector(HostEngine):
     def _with_finals(
         self, observation: Any, ended: NDArray[np.bool_], info: Mapping[str, Any]
     ) -> tuple[Any, Any, Mapping[str, Any]]:
-        """Observations after the reset, our arrays of last observations (rows that ended), and what was told."""
+        """Observations after the reset, our arrays of last observations (rows that ended), and info."""
         finals = unflatten(self.observation, list(self._final_arrays))
         if not ended.any():
             return observation, finals, info
@@ -166,9 +168,9 @@ class GymnasiumVector(HostEngine):
     def _masks(self, info: Mapping[str, Any], free: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """[N, M]; rows of `free` need no mask: no action is asked of them."""
         masks = np.ones((self.num_envs, mask_size(self.action)), np.bool_)
-        told = _given(info, "action_mask")
+        given = _given(info, "action_mask")
         for row in np.flatnonzero(~free):
-            if not told[row]:
+            if not given[row]:
                 raise UserError(f"{self._name}, environment {row}: info has no 'action_mask' in this step.")
             where = f"{self._name}, environment {row}"
             masks[row] = flat_mask(self.action, _row_of(info["action_mask"], int(row)), where)
@@ -176,12 +178,12 @@ class GymnasiumVector(HostEngine):
         return masks
 
     def _success(self, info: Mapping[str, Any], ended: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """1, 0 or NaN (not told) in the rows that ended."""
+        """1, 0 or NaN (unknown) in the rows that ended."""
         success = np.full(self.num_envs, np.nan, np.float32)
         if ended.any():
             for key in ("success", "is_success"):
-                told = self._extra(info, key)
-                success = np.where(np.isnan(told), success, (told > 0).astype(np.float32))
+                value = self._extra(info, key)
+                success = np.where(np.isnan(value), success, (value > 0).astype(np.float32))
         return np.where(ended, success, np.float32(np.nan))
 
     def _extra(self, info: Mapping[str, Any], key: str) -> NDArray[np.float32]:
@@ -196,11 +198,11 @@ class GymnasiumVector(HostEngine):
 
 def _given(info: Mapping[str, Any], key: str) -> NDArray[np.bool_]:
     """[N], which environments gave an entry of info, in an ended episode's own included."""
-    told = np.asarray(info[f"_{key}"], np.bool_) if f"_{key}" in info else np.asarray(key in info)
+    given = np.asarray(info[f"_{key}"], np.bool_) if f"_{key}" in info else np.asarray(key in info)
     finals = info.get("final_info", {})
     if key in finals:
-        told = told | np.asarray(finals.get(f"_{key}", True), np.bool_)
-    return told
+        given = given | np.asarray(finals.get(f"_{key}", True), np.bool_)
+    return given
 
 
 def _row_of(tree: Any, row: int) -> Any:
@@ -213,7 +215,7 @@ def _row_of(tree: Any, row: int) -> Any:
 
 
 def _merged(info: Mapping[str, Any], after: Mapping[str, Any], ended: NDArray[np.bool_]) -> Mapping[str, Any]:
-    """What the steps told, with the masks of those that were reset since."""
+    """The info of the steps, with the masks of those that were reset since."""
     if "action_mask" not in after:
         return info
     new, old = after["action_mask"], info["action_mask"]
@@ -236,9 +238,9 @@ def _autoreset_mode(env: Any, name: str) -> str:
     return word
 
 
-def _start(leaf: Any) -> Any:
+def _start(leaf: Leaf) -> Any:
     return np.asarray(leaf.start or 0) if isinstance(leaf, Discrete | MultiDiscrete) else 0
 
 
-def _own_dtype(leaf: Any) -> np.dtype[Any]:
-    return getattr(leaf, "dtype", np.dtype(np.int64))
+def _own_dtype(leaf: Leaf) -> np.dtype[Any]:
+    return leaf.dtype if isinstance(leaf, Box) else np.dtype(np.int64)

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.envs.components import chosen_components
-from batchwright.envs.engines.base import CompiledEngine, Step, env_seeds, only_truncated
+from batchwright.envs.engines.engine import CompiledEngine, Step, env_seeds
 from batchwright.envs.masks import flat_mask
-from batchwright.envs.tasks.base import JaxTask
+from batchwright.envs.reward_components import chosen_components
+from batchwright.envs.tasks.jax_task import JaxTask
 
 NO_LIMIT_STEPS = np.iinfo(np.int32).max
 
@@ -79,7 +79,7 @@ class JaxEngine(CompiledEngine):
         elapsed_N = jnp.where(began_N, 0, state.elapsed_steps + 1)
         limit_steps = self.max_episode_steps or NO_LIMIT_STEPS
         terminated_N = terminated_N.astype(bool) & ~began_N
-        truncated_N = only_truncated(terminated_N, elapsed_N >= limit_steps)
+        truncated_N = (elapsed_N >= limit_steps) & ~terminated_N
         reward_N, components_NK = self._rewards(paid_N, began_N)
         ended_N = terminated_N | truncated_N
         after = JaxState(task, state.key, state.tick + 1, elapsed_N, ended_N)

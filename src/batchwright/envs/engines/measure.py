@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from batchwright.envs.engines.base import CompiledEngine, Engine, HostEngine
+from batchwright.envs.engines.engine import CompiledEngine, Engine, HostEngine
 from batchwright.envs.engines.select import available_engines, make_engine
 from batchwright.envs.spaces import (
     Box,
@@ -86,21 +86,21 @@ def steps_per_second(engine: Engine, seconds: float) -> float:
 
 def random_actions(spec: Spec, steps: int, num_envs: int) -> Any:
     """Canonical random actions [T, N, ...], uniform within bounds, the same at every call."""
-    source = np.random.default_rng(0)
-    return unflatten(spec, [_random_leaf(leaf, (steps, num_envs), source) for _, leaf in leaves(spec)])
+    rng = np.random.default_rng(0)
+    return unflatten(spec, [_random_leaf(leaf, (steps, num_envs), rng) for _, leaf in leaves(spec)])
 
 
-def _random_leaf(leaf: Leaf, lead: tuple[int, int], source: np.random.Generator) -> Any:
+def _random_leaf(leaf: Leaf, lead: tuple[int, int], rng: np.random.Generator) -> Any:
     shape = (*lead, *leaf_shape(leaf))
     if isinstance(leaf, Box):
         low = np.where(np.isfinite(leaf.low), leaf.low, -UNBOUNDED).astype(np.float64)
         high = np.where(np.isfinite(leaf.high), leaf.high, UNBOUNDED).astype(np.float64)
-        return (low + (high - low) * source.random(shape)).astype(np.float32)
+        return (low + (high - low) * rng.random(shape)).astype(np.float32)
     if isinstance(leaf, MultiDiscrete):
         choices: Any = np.asarray(leaf.nvec)
     else:
         choices = 2 if isinstance(leaf, MultiBinary) else leaf.n
-    return source.integers(0, choices, shape).astype(np.int32)
+    return rng.integers(0, choices, shape).astype(np.int32)
 
 
 def _host_chunks(engine: HostEngine, actions_T: Any, chunk_steps: int) -> Callable[[int], None]:

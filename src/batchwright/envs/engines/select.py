@@ -10,7 +10,7 @@ from batchwright.config.schema import ENGINE_CHOICES
 from batchwright.core.errors import UserError, unknown
 from batchwright.envs import envpool_source, gymnasium_source
 from batchwright.envs.catalog import describe
-from batchwright.envs.engines.base import Engine, OnEvent
+from batchwright.envs.engines.engine import Engine, OnEvent
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.envs.jax_adapters import adapt
 from batchwright.envs.tasks import OWN_TASKS

@@ -1,4 +1,4 @@
-"""One end of a pipe that looks for a message for a moment before it sleeps."""
+"""One end of a pipe that polls for a message for a moment before it sleeps."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 
 
 class SpinWaitPipe:
-    """A connection whose `recv` looks for at most `look_seconds` before it sleeps.
+    """A connection whose `recv` polls for at most `spin_seconds` before it sleeps.
 
     Waking a process that sleeps takes as long as a step of some environments. A message is a system call on both
     sides, which orders what was written to shared memory before it.
     """
 
-    def __init__(self, connection: Connection, look_seconds: float) -> None:
+    def __init__(self, connection: Connection, spin_seconds: float) -> None:
         self._connection = connection
-        self._look_seconds = look_seconds
-        # Registered once: `Connection.poll` builds a selector at every call, which takes longer than looking.
-        self._poll = select.poll() if look_seconds > 0 else None
+        self._spin_seconds = spin_seconds
+        # Registered once: `Connection.poll` builds a selector at every call, which takes longer than polling.
+        self._poll = select.poll() if spin_seconds > 0 else None
         if self._poll is not None:
             self._poll.register(connection.fileno(), select.POLLIN)
 
     def recv(self) -> Any:
         """The next message; EOFError where the other end is gone."""
         if self._poll is not None:
-            deadline = time.perf_counter() + self._look_seconds
+            deadline = time.perf_counter() + self._spin_seconds
             while not self._poll.poll(0) and time.perf_counter() < deadline:
                 # Where another program wants this core, the process that is waited for may want it too.
                 os.sched_yield()

@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-from batchwright.envs.masks import Activity
-from batchwright.envs.spaces import Box, DictSpace, Discrete, MultiDiscrete, Spec, box
+from batchwright.envs.spaces import Box, DictSpace, Discrete, MultiDiscrete, box
+from batchwright.envs.tasks.jax_task import TaskCard
 
-if TYPE_CHECKING:
-    from batchwright.envs.tasks.base import JaxTask
-
-
-@dataclass(frozen=True)
-class TaskCard:
-    """One of our tasks: its spaces, its time limit, and the class that holds its dynamics."""
-
-    name: str
-    observation: Spec
-    action: Spec
-    max_episode_steps: int
-    note: str
-    module: str
-    class_name: str
-    reward_threshold: float | None = None
-    reward_names: tuple[str, ...] = ()
-    """Components of the reward, where the task gives them apart."""
-    action_activity: Mapping[str, Activity] = field(default_factory=dict)
-    """Boxes used only with some choices: path of the box -> (path of the choice, its values)."""
-
-    def load(self) -> JaxTask:
-        """The task itself; this imports JAX."""
-        module = importlib.import_module(f"batchwright.envs.tasks.{self.module}")
-        task: JaxTask = getattr(module, self.class_name)(self)
-        return task
+__all__ = ["OWN_TASKS", "TaskCard"]
 
 
 def _symmetric(*high: float) -> Box:

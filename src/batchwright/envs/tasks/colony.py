@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from batchwright.envs.tasks import canvas
-from batchwright.envs.tasks.base import OwnTask
+from batchwright.envs.tasks.jax_task import OwnTask
 
 STAY, SPAWN, DELETE = 0, 1, 2
 MAX_NODES = 8

@@ -1,4 +1,4 @@
-"""Rules for Colony that learn nothing, on what any policy sees: what a trained one is measured against."""
+"""Rules for Colony that learn nothing, from the observations of any policy: the baselines of a trained one."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from batchwright.envs.tasks.colony import (
 )
 
 Rule: TypeAlias = Callable[[Any, Any, np.random.Generator], dict[str, np.ndarray]]
-"""From an observation, its mask and a source of randomness to an action."""
+"""From an observation, its mask and a random generator to an action."""
 
 FULL_DISTANCE = 1.0
 
 
-def random_rule(observation: Any, mask: Any, source: np.random.Generator) -> dict[str, np.ndarray]:
+def random_rule(observation: Any, mask: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Any allowed choice of every node, in any direction, at any distance."""
-    choice = [source.choice(np.flatnonzero(allowed)) for allowed in mask["choice"]]
-    spawn = source.uniform(-1.0, 1.0, (MAX_NODES, 2)).astype(np.float32)
+    choice = [rng.choice(np.flatnonzero(allowed)) for allowed in mask["choice"]]
+    spawn = rng.uniform(-1.0, 1.0, (MAX_NODES, 2)).astype(np.float32)
     return {"choice": np.asarray(choice, np.int64), "spawn": spawn}
 
 
-def greedy_rule(observation: Any, mask: Any, source: np.random.Generator) -> dict[str, np.ndarray]:
+def greedy_rule(observation: Any, mask: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """The stiffest node that may spawns up the slope under it, as far as it can; the softest of more than four goes."""
     nodes = np.asarray(observation)[: MAX_NODES * FEATURES_PER_NODE].reshape(MAX_NODES, FEATURES_PER_NODE)
     alive, ground, slope = nodes[:, 0] > 0, nodes[:, 3], nodes[:, 4:6]
@@ -54,13 +54,13 @@ RULES: dict[str, Rule] = {"random": random_rule, "greedy": greedy_rule}
 def play(rule: Rule, episodes: int, seed: int) -> dict[str, np.ndarray]:
     """{"returns", "lengths", "successes"} of whole episodes under a rule."""
     env: gymnasium.Env[Any, Any] = gymnasium.make("Colony-v0")
-    source = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     rows = []
     obs, info = env.reset(seed=seed)
     for _ in range(episodes):
         total, steps, ended = 0.0, 0, False
         while not ended:
-            obs, reward, terminated, truncated, info = env.step(rule(obs, info["action_mask"], source))
+            obs, reward, terminated, truncated, info = env.step(rule(obs, info["action_mask"], rng))
             total, steps, ended = total + float(reward), steps + 1, terminated or truncated
         rows.append((total, steps, info["is_success"]))
         obs, info = env.reset()

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from batchwright.envs.spaces import Box, Discrete
-from batchwright.envs.tasks.base import OwnTask
+from batchwright.envs.tasks.jax_task import OwnTask
 
 
 class IdentityDiscrete(OwnTask):

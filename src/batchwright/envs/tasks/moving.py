@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from batchwright.envs.tasks import canvas
-from batchwright.envs.tasks.base import OwnTask
+from batchwright.envs.tasks.jax_task import OwnTask
 
 ACCELERATE, TURN, BRAKE = 0, 1, 2
 HALF_SIDE = 1.0

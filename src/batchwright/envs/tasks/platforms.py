@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from batchwright.envs.tasks import canvas
-from batchwright.envs.tasks.base import OwnTask
+from batchwright.envs.tasks.jax_task import OwnTask
 
 RUN, HOP, LEAP = 0, 1, 2
 FULL_POWER = {"run": 30.0, "hop": 720.0, "leap": 430.0}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from batchwright.envs.tasks.base import OwnTask
+from batchwright.envs.tasks.jax_task import OwnTask
 
 CHOICES = 3
 USES_AMOUNT = (0, 1)

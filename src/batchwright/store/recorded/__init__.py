@@ -6,7 +6,7 @@ from pathlib import Path
 
 from batchwright.core.errors import UserError
 from batchwright.store.recorded.interface import Choice, Entry, Episode, Recording, choose, episodes
-from batchwright.store.recorded.lerobot import LeRobotRecording, is_lerobot
+from batchwright.store.recorded.lerobot_data import LeRobotRecording, is_lerobot
 from batchwright.store.recorded.libero import LiberoRecording, is_libero
 from batchwright.store.recorded.minari_data import MinariRecording, find_minari
 
@@ -16,7 +16,7 @@ KINDS = "a folder of LIBERO demonstrations, a Minari dataset or its id, or a LeR
 
 
 def open_recording(name: str | Path) -> Recording:
-    """The recording at a path, or the local Minari dataset of that id; its format is told by its files."""
+    """The recording at a path, or the local Minari dataset of that id; its files decide the format."""
     path = Path(name).expanduser()
     found: Recording
     if is_lerobot(path):

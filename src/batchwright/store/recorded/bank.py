@@ -15,7 +15,7 @@ import numpy as np
 
 from batchwright.core.files import explain_full_disk
 from batchwright.envs import spaces
-from batchwright.store.draws import draw_episodes, draw_timesteps
+from batchwright.store.episode_table import draw_episodes, draw_timesteps
 from batchwright.store.recorded.interface import Choice, Entry, Recording, episodes
 
 
@@ -27,8 +27,8 @@ class Steps(NamedTuple):
     next_obs: dict[str, np.ndarray]
 
 
-class Drawn(NamedTuple):
-    """What the updates of one iteration see: leading axes [U, S, K], returns and lengths [U, S]."""
+class SubsequenceSample(NamedTuple):
+    """The data of one iteration's updates: leading axes [U, S, K], returns and lengths [U, S]."""
 
     steps: Steps
     episode_return: Any
@@ -100,27 +100,27 @@ class Bank:
 
     def draw(
         self,
-        source: np.random.Generator,
+        rng: np.random.Generator,
         among: np.ndarray,
         updates: int,
         subsequences: int,
         timesteps: int,
         whole: bool,
-    ) -> Drawn:
+    ) -> SubsequenceSample:
         """Episodes in proportion to their length, `timesteps` of each; with `whole` all of them, padded and masked."""
-        chosen = among[draw_episodes(source, self.length_E[among], updates * subsequences)]
+        chosen = among[draw_episodes(rng, self.length_E[among], updates * subsequences)]
         length = self.length_E[chosen]
         mask = None
         if whole:
             every = np.arange(timesteps)[None, :]
             mask = (every < length[:, None]).reshape(updates, subsequences, timesteps)
-            drawn = np.minimum(every, length[:, None] - 1)
+            timestep = np.minimum(every, length[:, None] - 1)
         else:
-            drawn = draw_timesteps(source, length, timesteps)
+            timestep = draw_timesteps(rng, length, timesteps)
         shape = (updates, subsequences)
-        episode = np.broadcast_to(chosen[:, None], drawn.shape).reshape(*shape, timesteps)
-        return Drawn(
-            self.steps(episode, drawn.reshape(*shape, timesteps)),
+        episode = np.broadcast_to(chosen[:, None], timestep.shape).reshape(*shape, timesteps)
+        return SubsequenceSample(
+            self.steps(episode, timestep.reshape(*shape, timesteps)),
             self.return_E[chosen].reshape(shape),
             length.reshape(shape),
             mask,
@@ -135,7 +135,7 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype, folder: Path | None, key:
     needed = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     with explain_full_disk(path, needed):
         found = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-        if hasattr(os, "posix_fallocate"):  # a full disk is told now, not by a signal when a page is written
+        if hasattr(os, "posix_fallocate"):  # a full disk is reported now, not by a signal when a page is written
             with path.open("r+b") as file:
                 os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     return found

@@ -31,7 +31,7 @@ def decode_image(data: bytes) -> np.ndarray:
 
 
 def read_frames(clip: Clip, frames: int) -> np.ndarray:
-    """[frames, height, width, 3] uint8 from the clip's start on; a video that is too short is told by name."""
+    """[frames, height, width, 3] uint8 from the clip's start on; the error for a video that is too short names it."""
     try:
         import av
     except ImportError:

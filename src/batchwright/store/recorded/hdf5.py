@@ -13,7 +13,7 @@ from batchwright.store.recorded.interface import EXTRA
 
 @contextmanager
 def open_hdf5(file: Path) -> Iterator[Any]:
-    """An HDF5 file to read; one that is damaged is told by name."""
+    """An HDF5 file to read; the error for a damaged one names it."""
     try:
         import h5py
     except ImportError:

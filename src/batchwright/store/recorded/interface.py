@@ -83,7 +83,7 @@ class Recording(ABC):
 
     @abstractmethod
     def terminated(self, entry: Entry) -> np.ndarray:
-        """[T] bool; all False where the recording does not tell."""
+        """[T] bool; all False where the recording does not hold it."""
 
 
 def choose(
@@ -94,7 +94,7 @@ def choose(
     success_key: str | None = None,
     needs_returns: bool = True,
 ) -> Choice:
-    """The columns to read: as stated, else the format's own names; a key that is missing is told with those there."""
+    """The columns to read: as stated, else the format's own names; the error for a missing key lists those there."""
     for key in obs_keys:
         _check_key(recording, key, recording.obs_columns, "--obs-keys")
     if action_key is not None:

@@ -94,9 +94,9 @@ class LiberoRecording(Recording):
     def obs(self, entry: Entry, key: str) -> np.ndarray:
         with open_hdf5(entry.file) as handle:
             demo = handle[f"data/{self._names[entry.id]}"]
-            seen = demo[f"obs/{key}"][()]
-            last = demo[f"next_obs/{key}"][-1:] if self._has_next else seen[-1:]
-        return np.concatenate([seen, last])
+            values = demo[f"obs/{key}"][()]
+            last = demo[f"next_obs/{key}"][-1:] if self._has_next else values[-1:]
+        return np.concatenate([values, last])
 
     def action(self, entry: Entry, key: str) -> np.ndarray:
         return self.per_step(entry, key)

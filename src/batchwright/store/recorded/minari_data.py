@@ -53,8 +53,8 @@ class MinariRecording(Recording):
         """The episodes with their lengths, from the metadata of each."""
         try:
             count = int(self._storage.total_episodes)
-            told = list(self._storage.get_episode_metadata(range(count)))
-            return [Entry(str(k), self._file(k), int(about["total_steps"])) for k, about in enumerate(told)]
+            metadata = list(self._storage.get_episode_metadata(range(count)))
+            return [Entry(str(k), self._file(k), int(about["total_steps"])) for k, about in enumerate(metadata)]
         except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
             raise _damaged(self.path, error) from None
 

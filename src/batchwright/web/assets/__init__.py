@@ -6,10 +6,10 @@ from functools import cache
 from importlib import resources
 
 PAGE = ("page.html", "style.css", "charts.js", "shapes.js", "view.js", "page.js")
-"""What the server gives out."""
+"""Files that the server delivers."""
 
 
 @cache
 def asset(name: str) -> str:
-    """The text of one file, from the package."""
+    """The text of one file of the package."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

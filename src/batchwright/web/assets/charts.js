@@ -1,5 +1,5 @@
-/* Figures in SVG: lines with bands, shares, distributions, the picture of a plan. Used by the live page and the report.
-   Names come from files and reach the page as text only: nothing here parses markup. */
+/* Line charts in SVG, with bands and stacked shares, for the live page and the report.
+   Names come from files and are inserted as text only: nothing here parses markup. */
 "use strict";
 const BW = {};
 
@@ -21,7 +21,7 @@ BW.svg = (tag, attributes = {}, text = null) => {
   return node;
 };
 
-/* Numbers as people read them. */
+/* Numbers as text. */
 BW.figure = (value) => {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
@@ -52,8 +52,8 @@ BW.AXES = {
 BW.COLOURS = 8;
 BW.DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 
-/* What all figures of a page share: the axis, the part of it that is shown, smoothing. */
-BW.Sight = class {
+/* The state that all charts of a page share: x axis, zoomed range, smoothing. */
+BW.ViewState = class {
   constructor() { this.axis = "env_steps"; this.range = null; this.smooth = 0; this.charts = new Set(); this.onchange = () => {}; }
   set(changes) {
     if (changes.axis && changes.axis !== this.axis) this.range = null;
@@ -102,10 +102,10 @@ const smoothed = (ys, reach) => {
   return found;
 };
 
-/* One figure. A series is {label, x, y, low, high, colour, dash, marks}; x ascends, null is "not there". */
+/* One chart. A series is {label, x, y, low, high, colour, dash, marks}; x ascends, null is a missing value. */
 BW.Chart = class {
-  constructor(parent, figure, sight) {
-    Object.assign(this, { figure, sight, series: [], hidden: new Set(), log: !!figure.log, cursor: null, width: 0 });
+  constructor(parent, figure, viewState) {
+    Object.assign(this, { figure, viewState, series: [], hidden: new Set(), log: !!figure.log, cursor: null, width: 0 });
     this.logButton = BW.el("button", { class: "toggle", type: "button", title: "logarithmic scale (L)", "aria-pressed": String(this.log), onclick: () => this.toggleLog() }, "log");
     this.logButton.hidden = !!figure.stack;
     this.plot = BW.svg("svg", { class: "plot", role: "img", tabindex: "0", "aria-label": figure.title });
@@ -118,13 +118,13 @@ BW.Chart = class {
       figure.note ? BW.el("p", { class: "note" }, figure.note) : null);
     parent.append(this.node);
     this.listen();
-    sight.charts.add(this);
+    viewState.charts.add(this);
     this.sizes = new ResizeObserver(() => { if (this.plot.parentNode.clientWidth !== this.width) this.request(); });
     this.sizes.observe(this.plot.parentNode);
-    this.sees = new IntersectionObserver((entries) => { this.visible = entries.some((e) => e.isIntersecting); if (this.visible && this.stale) this.draw(); }, { rootMargin: "300px" });
-    this.sees.observe(this.node);
+    this.visibility = new IntersectionObserver((entries) => { this.visible = entries.some((e) => e.isIntersecting); if (this.visible && this.stale) this.draw(); }, { rootMargin: "300px" });
+    this.visibility.observe(this.node);
   }
-  remove() { this.sight.charts.delete(this); this.sizes.disconnect(); this.sees.disconnect(); this.node.remove(); }
+  remove() { this.viewState.charts.delete(this); this.sizes.disconnect(); this.visibility.disconnect(); this.node.remove(); }
   update(series) { this.series = series; this.drawLegend(); this.request(); }
   request() {
     this.stale = true;
@@ -155,7 +155,7 @@ BW.Chart = class {
   shown() {
     let found = this.series.filter((s) => !this.hidden.has(s.label) && s.x.length);
     if (this.figure.stack) found = this.stacked(found);
-    else found = found.map((s) => ({ ...s, raw: s.y, y: s.marks ? s.y : smoothed(s.y, this.sight.smooth) }));
+    else found = found.map((s) => ({ ...s, raw: s.y, y: s.marks ? s.y : smoothed(s.y, this.viewState.smooth) }));
     return found;
   }
   stacked(series) {
@@ -173,7 +173,7 @@ BW.Chart = class {
   domain(series) {
     const whole = [Infinity, -Infinity];
     for (const s of series) { whole[0] = Math.min(whole[0], s.x[0]); whole[1] = Math.max(whole[1], s.x[s.x.length - 1]); }
-    const [x0, x1] = this.sight.range || whole;
+    const [x0, x1] = this.viewState.range || whole;
     let low = Infinity, high = -Infinity;
     const take = (value) => { if (value !== null && value !== undefined && (!this.log || value > 0)) { if (value < low) low = value; if (value > high) high = value; } };
     for (const s of series) for (let i = 0; i < s.x.length; i++) {
@@ -214,7 +214,7 @@ BW.Chart = class {
       add("line", { x1: left, x2: right, y1: Y(v), y2: Y(v), class: v === 0 && Y(v) < bottom - 1 ? "gridline zero" : "gridline" });
       add("text", { x: left - 6, y: Y(v) + 4, class: "tick", "text-anchor": "end" }, labels[i]);
     });
-    const axis = BW.AXES[this.sight.axis];
+    const axis = BW.AXES[this.viewState.axis];
     let freeFrom = -Infinity;
     for (const v of BW.ticks(box.x0, box.x1, Math.max(2, Math.floor((right - left) / 80)))) {
       const label = axis.show(v), half = label.length * 3.2 + 5;
@@ -262,7 +262,7 @@ BW.Chart = class {
       if (over.length > 1) parent.append(BW.svg("path", { d: `M${over.join("L")}L${back.reverse().join("L")}Z`, class: `${s.area ? "area" : "band"} ${colour}` }));
     }
     const lineOf = (ys) => { const points = []; for (let i = 0; i < s.x.length; i++) if (fits(ys[i])) points.push(at(s.x[i], ys[i])); return points; };
-    if (s.raw && this.sight.smooth && !s.marks) {
+    if (s.raw && this.viewState.smooth && !s.marks) {
       const raw = lineOf(s.raw);
       if (raw.length > 1) parent.append(BW.svg("path", { d: `M${raw.join("L")}`, class: `line faint ${colour}` }));
     }
@@ -277,11 +277,11 @@ BW.Chart = class {
   valueOf(s, i) { return this.figure.stack ? `${Math.round(100 * s.share[i])}%` : BW.figure(s.y[i]); }
   describe(series) {
     const lasts = series.map((s) => { let i = s.y.length - 1; while (i > 0 && s.y[i] === null) i--; return `${s.label} ${this.valueOf(s, i)}`; });
-    this.plot.setAttribute("aria-label", `${this.figure.title} over ${BW.AXES[this.sight.axis].name}; last: ${lasts.slice(0, 8).join(", ")}. Arrow keys read values.`);
+    this.plot.setAttribute("aria-label", `${this.figure.title} over ${BW.AXES[this.viewState.axis].name}; last: ${lasts.slice(0, 8).join(", ")}. Arrow keys read values.`);
     this.now.textContent = series.length === 1 ? lasts[0].slice(series[0].label.length + 1) : "";
   }
 
-  /* The values at a place of the axis: a line, dots, and a box with the figures. */
+  /* Shows the values at a position of the x axis: a line, dots, and a box with the numbers. */
   point(x) {
     const g = this.geometry;
     if (!g) return;
@@ -298,7 +298,7 @@ BW.Chart = class {
     }
     rows.sort((a, b) => (this.figure.stack ? 0 : b[2] - a[2]));
     const left = rows.length > 12 ? rows.length - 12 : 0;
-    this.tip.replaceChildren(BW.el("div", { class: "where" }, BW.AXES[this.sight.axis].full(x)), ...rows.slice(0, 12).map(([s, text]) =>
+    this.tip.replaceChildren(BW.el("div", { class: "where" }, BW.AXES[this.viewState.axis].full(x)), ...rows.slice(0, 12).map(([s, text]) =>
       BW.el("div", { class: "row" }, BW.el("i", { class: `key c${s.colour % BW.COLOURS}` }), BW.el("span", { class: "name" }, s.label), BW.el("b", {}, text))));
     if (left) this.tip.append(BW.el("div", { class: "where" }, `and ${left} more`));
     this.tip.hidden = false;
@@ -326,10 +326,10 @@ BW.Chart = class {
       if (this.from === undefined) return;
       const a = this.from, b = this.place(event), g = this.geometry;
       this.from = undefined;
-      if (g && Math.abs(g.X(a) - g.X(b)) > 8) this.sight.set({ range: [Math.min(a, b), Math.max(a, b)] });
+      if (g && Math.abs(g.X(a) - g.X(b)) > 8) this.viewState.set({ range: [Math.min(a, b), Math.max(a, b)] });
     });
     plot.addEventListener("pointerleave", () => this.leave());
-    plot.addEventListener("dblclick", () => this.sight.set({ range: null }));
+    plot.addEventListener("dblclick", () => this.viewState.set({ range: null }));
     plot.addEventListener("blur", () => this.leave());
     plot.addEventListener("keydown", (event) => this.key(event));
   }
@@ -347,13 +347,13 @@ BW.Chart = class {
     const zoom = (factor) => {
       const middle = this.cursor === null ? (g.box.x0 + g.box.x1) / 2 : this.cursor, half = (g.box.x1 - g.box.x0) * factor / 2;
       const low = Math.max(xs[0], middle - half), high = Math.min(xs[xs.length - 1], middle + half);
-      this.sight.set({ range: high > low && (low > xs[0] || high < xs[xs.length - 1]) ? [low, high] : null });
+      this.viewState.set({ range: high > low && (low > xs[0] || high < xs[xs.length - 1]) ? [low, high] : null });
     };
-    const does = {
+    const action = {
       ArrowLeft: () => go(here - (this.cursor === null ? 0 : step)), ArrowRight: () => go(here + step), Home: () => go(0), End: () => go(xs.length - 1),
-      "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => this.sight.set({ range: null }),
+      "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => this.viewState.set({ range: null }),
       Escape: () => this.leave(), l: () => { if (!this.figure.stack) this.toggleLog(); },
     }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (does) { does(); event.preventDefault(); }
+    if (action) { action(); event.preventDefault(); }
   }
 };

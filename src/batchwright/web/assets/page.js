@@ -1,4 +1,4 @@
-/* The live page: asks for what is new once a second and keeps what it has. */
+/* The live page: fetches new data once a second and merges it into what it has. */
 "use strict";
 
 (() => {
@@ -6,7 +6,7 @@
   const main = document.getElementById("main"), link = document.getElementById("link");
   const curves = new Map();
   const chosen = new Set();
-  let state = null, view = null, timer = 0, asking = false;
+  let state = null, view = null, timer = 0, isPolling = false;
 
   const routeOf = () => {
     const [, kind, names] = location.hash.split("/");
@@ -38,40 +38,40 @@
   };
 
   const poll = async () => {
-    if (asking) return;
-    asking = true;
+    if (isPolling) return;
+    isPolling = true;
     clearTimeout(timer);
     let pause = POLL_MS;
-    const { names } = view.route, sight = view.sight, closer = sight && sight.range ? { axis: sight.axis, low: sight.range[0], high: sight.range[1] } : null;
+    const { names } = view.route, viewState = view.viewState, closer = viewState && viewState.range ? { axis: viewState.axis, low: viewState.range[0], high: viewState.range[1] } : null;
     const query = new URLSearchParams({ points: names.length > 8 ? 128 : names.length > 1 ? 256 : 512, bands: names.length > 1 ? 0 : 1, ...closer });
     for (const name of names) {
       const c = curves.get(name);
       query.append("run", name);
       query.append("known", c && !c.closer && !closer ? `${c.generation}.${c.metrics}.${c.size}.${c.whole}` : "none");
     }
-    const asker = view;
+    const requestedBy = view;
     try {
       const fresh = await ask(`/api/state?${query}`);
       state = fresh;
       link.textContent = "live";
       link.className = "live";
       document.getElementById("folder").textContent = fresh.folder;
-      const outdated = JSON.stringify(sight && sight.range) !== JSON.stringify(closer && [closer.low, closer.high]);
+      const outdated = JSON.stringify(viewState && viewState.range) !== JSON.stringify(closer && [closer.low, closer.high]);
       for (const [name, part] of Object.entries(fresh.curves)) if (part && !outdated) merge(name, { ...part, closer: !!closer });
       if (outdated) pause = 0;
-      if (asker === view) await view.update(fresh);
+      if (requestedBy === view) await view.update(fresh);
       if (names.some((name) => fresh.curves[name] && !fresh.curves[name].complete)) pause = Math.min(pause, 60);
     } catch (error) {
       link.textContent = error instanceof TypeError ? "no connection; trying again" : error.message;
       link.className = "lost";
       pause = LOST_MS;
     }
-    asking = false;
+    isPolling = false;
     timer = setTimeout(poll, document.hidden ? 5 * pause : pause);
   };
 
-  /* A closer look, or the whole again, is asked for at once. */
-  const soon = () => { clearTimeout(timer); timer = setTimeout(poll, 0); };
+  /* Zooming in or out fetches at once. */
+  const pollNow = () => { clearTimeout(timer); timer = setTimeout(poll, 0); };
 
   const open = () => {
     const route = routeOf();
@@ -84,7 +84,7 @@
     timer = setTimeout(poll, 0);
   };
 
-  /* All runs. */
+  /* The list of runs. */
   const COLUMNS = [
     ["name", "run", (r) => r.name], ["status", "status", (r) => r.status], ["task", "task", (r) => `${r.env} ${r.algo}`],
     ["return", "return", (r) => r.return], ["evaluation", "evaluation", (r) => r.evaluation], ["progress", "progress", (r) => BW.fraction(r)],
@@ -101,7 +101,7 @@
       return BW.el("th", { scope: "col", class: key, "data-key": key }, button);
     });
     const compare = BW.el("a", { class: "button", href: "#/" }, "compare");
-    const all = BW.el("input", { type: "checkbox", "aria-label": "choose all shown", onchange: () => { for (const [name, row] of rows) if (!row.tr.hidden) { row.box.checked = all.checked; chosen[all.checked ? "add" : "delete"](name); } tell(); } });
+    const all = BW.el("input", { type: "checkbox", "aria-label": "choose all shown", onchange: () => { for (const [name, row] of rows) if (!row.tr.hidden) { row.box.checked = all.checked; chosen[all.checked ? "add" : "delete"](name); } updateCompareButton(); } });
     const search = BW.el("input", { type: "search", placeholder: "filter runs", "aria-label": "filter runs", value: filter, oninput: () => { filter = search.value; arrange(); } });
     const empty = BW.el("div", { class: "empty-state", hidden: true });
     const notes = BW.el("p", { class: "muted" });
@@ -109,7 +109,7 @@
     const table = BW.el("table", { class: "runs" }, BW.el("thead", {}, BW.el("tr", {}, BW.el("th", { class: "choose" }, all), ...heads)), body);
     main.replaceChildren(BW.el("div", { class: "bar" }, BW.el("h1", {}, "Runs"), count, search, compare), empty, BW.el("div", { class: "scroll" }, table), notes);
 
-    const tell = () => {
+    const updateCompareButton = () => {
       const names = [...rows.keys()].filter((name) => chosen.has(name));
       compare.href = names.length ? compareLink(names) : "#/";
       compare.textContent = names.length ? `compare ${names.length}` : "compare";
@@ -117,7 +117,7 @@
       compare.title = names.length ? "" : "choose runs first";
     };
     const add = (name) => {
-      const box = BW.el("input", { type: "checkbox", "aria-label": `choose ${name}`, onchange: () => { chosen[box.checked ? "add" : "delete"](name); tell(); } });
+      const box = BW.el("input", { type: "checkbox", "aria-label": `choose ${name}`, onchange: () => { chosen[box.checked ? "add" : "delete"](name); updateCompareButton(); } });
       box.checked = chosen.has(name);
       const cells = Object.fromEntries(COLUMNS.map(([key]) => [key, BW.el("td", { class: key, "data-label": key === "return" ? key : null })]));
       cells.name.append(BW.el("a", { href: runLink(name) }, name));
@@ -158,10 +158,10 @@
       for (const [name, row] of rows) if (!names.has(name)) { row.tr.remove(); rows.delete(name); chosen.delete(name); }
       for (const run of fresh.runs) fill(rows.get(run.name) || add(run.name), run, fresh.now);
       arrange();
-      tell();
+      updateCompareButton();
       table.hidden = !rows.size;
       empty.hidden = !!rows.size;
-      if (!rows.size) empty.replaceChildren(BW.el("p", {}, `There is no run in ${fresh.folder} yet. One appears here as soon as it starts:`), BW.el("pre", {}, "batchwright train CartPole-v1"));
+      if (!rows.size) empty.replaceChildren(BW.el("p", {}, `There is no run in ${fresh.folder} yet. One appears here as pollNow as it starts:`), BW.el("pre", {}, "batchwright train CartPole-v1"));
       notes.textContent = fresh.links ? `${fresh.links} link${fresh.links > 1 ? "s" : ""} in this folder ${fresh.links > 1 ? "are" : "is"} not followed.` : "";
     };
     return { route, update };
@@ -169,13 +169,13 @@
 
   /* One run. */
   const runView = (route) => {
-    const name = route.names[0], sight = new BW.Sight();
+    const name = route.names[0], viewState = new BW.ViewState();
     const part = (title) => { const node = BW.el("section", { hidden: true }); return { node, fill: (...children) => { node.hidden = !children.length; node.replaceChildren(...(title ? [BW.el("h2", {}, title)] : []), ...children); } }; };
     const head = BW.el("div", { class: "head" }), tiles = BW.el("div"), notes = BW.el("div"), gone = BW.el("p", { class: "banner", hidden: true, role: "status" });
     const advice = part("Advice"), evaluations = part("Evaluations"), videos = part("Videos"), plan = part("Plan"), events = part("Events");
     const picture = BW.el("div", { class: "picture-frame" }), reading = BW.el("p", { class: "muted", hidden: true, role: "status" });
     const body = BW.el("div");
-    const figures = new BW.Figures(body, sight);
+    const figures = new BW.Figures(body, viewState);
     const bar = BW.el("div");
     main.replaceChildren(BW.el("p", { class: "crumbs" }, BW.el("a", { href: "#/" }, "all runs")), head, gone, notes, tiles, picture, advice.node, BW.el("section", {}, BW.el("div", { class: "bar" }, BW.el("h2", {}, "Curves"), bar), reading, body), evaluations.node, videos.node, plan.node, events.node);
     document.title = `${name} · Batchwright`;
@@ -184,20 +184,20 @@
       const c = curves.get(name);
       if (!c) return;
       const known = Object.keys(c.axes);
-      if (known.length && !known.includes(sight.axis)) sight.axis = known[0];
-      if (axes !== known.join()) { axes = known.join(); bar.replaceChildren(BW.controls(sight, known)); }
+      if (known.length && !known.includes(viewState.axis)) viewState.axis = known[0];
+      if (axes !== known.join()) { axes = known.join(); bar.replaceChildren(BW.controls(viewState, known)); }
       figures.update([{ key: name, label: name, colour: 0, dash: "", curves: c }], found ? BW.marksOf(found) : []);
       reading.hidden = c.complete;
       reading.textContent = `reading the record: ${Math.round(100 * c.read)}%`;
     };
-    sight.refresh = () => { showCurves(); soon(); };
+    viewState.refresh = () => { showCurves(); pollNow(); };
     const showDetails = () => {
       advice.fill(...(found.advice.length ? [BW.advice(found.advice.slice().reverse())] : []));
       if (JSON.stringify(found.picture) !== pictured) { pictured = JSON.stringify(found.picture); if (found.picture) BW.picture(picture, found.picture); else picture.replaceChildren(); }
       if (found.evaluations.length) {
         const frame = BW.el("div", { class: "chart wide" });
         evaluations.fill(BW.el("p", { class: "note" }, "Every return a dot, quartiles a box, the median a line."), frame);
-        BW.distribution(frame, found.evaluations, (e) => { const c = curves.get(name), x = c ? figures.placeOf({ curves: c }, e.iteration) : null; return x === null ? `${e.iteration}` : BW.AXES[sight.axis].show(x); });
+        BW.distribution(frame, found.evaluations, (e) => { const c = curves.get(name), x = c ? figures.placeOf({ curves: c }, e.iteration) : null; return x === null ? `${e.iteration}` : BW.AXES[viewState.axis].show(x); });
       } else evaluations.fill();
       videos.fill(...found.videos.map((file) => { const source = `/video?${new URLSearchParams({ run: name, file })}`; return BW.el("figure", { class: "video" }, /\.gif$/i.test(file) ? BW.el("img", { src: source, alt: `video ${file}`, loading: "lazy" }) : BW.el("video", { src: source, controls: true, loop: true }), BW.el("figcaption", {}, file)); }));
       plan.fill(...(found.warnings.length ? [BW.el("ul", { class: "warnings" }, ...found.warnings.map((w) => BW.el("li", {}, w)))] : []), found.plan.length ? BW.planTable(found.plan) : BW.el("p", { class: "muted" }, "The plan cannot be read."));
@@ -207,7 +207,7 @@
       const run = fresh.runs.find((r) => r.name === name);
       gone.hidden = !!run;
       if (!run) {
-        gone.textContent = found ? "This run was removed from the folder. What was read before is still shown." : "There is no run of this name in the folder.";
+        gone.textContent = found ? "This run was removed from the folder. Its last data is still shown." : "There is no run of this name in the folder.";
         if (found) { head.replaceChildren(BW.el("h1", {}, name), BW.chip("removed")); showCurves(); }
         return;
       }
@@ -224,15 +224,15 @@
         showCurves();
       }
     };
-    return { route, update, sight };
+    return { route, update, viewState };
   };
 
-  /* Several runs, one over the other. */
+  /* Several runs overlaid. */
   const compareView = (route) => {
     document.title = `${route.names.length} runs · Batchwright`;
-    const sight = new BW.Sight(), off = new Set(), known = new Map();
+    const viewState = new BW.ViewState(), off = new Set(), known = new Map();
     const body = BW.el("div"), bar = BW.el("div"), reading = BW.el("p", { class: "muted", hidden: true, role: "status" }), differs = BW.el("section", { hidden: true });
-    const figures = new BW.Figures(body, sight);
+    const figures = new BW.Figures(body, viewState);
     const cells = new Map();
     const rows = route.names.map((name, i) => {
       const box = BW.el("input", { type: "checkbox", "aria-label": `show ${name}`, onchange: () => { if (!off.delete(name)) off.add(name); show(); } });
@@ -251,19 +251,19 @@
     const show = () => {
       const there = route.names.map((name, i) => ({ key: name, label: name, colour: i, dash: BW.DASHES[Math.floor(i / BW.COLOURS) % BW.DASHES.length], curves: curves.get(name) })).filter((run) => run.curves);
       const shared = ["env_steps", "iteration", "training_seconds"].filter((axis) => there.some((run) => run.curves.axes[axis]));
-      if (shared.length && !shared.includes(sight.axis)) sight.axis = shared[0];
-      if (axes !== shared.join()) { axes = shared.join(); bar.replaceChildren(BW.controls(sight, shared)); }
-      const drawn = there.filter((run) => !off.has(run.key) && (run.curves.axes[sight.axis] || []).length);
-      /* One run left over keeps the figures of several, so that nothing jumps. */
+      if (shared.length && !shared.includes(viewState.axis)) viewState.axis = shared[0];
+      if (axes !== shared.join()) { axes = shared.join(); bar.replaceChildren(BW.controls(viewState, shared)); }
+      const drawn = there.filter((run) => !off.has(run.key) && (run.curves.axes[viewState.axis] || []).length);
+      /* A single remaining run keeps the charts of several, so that the layout does not jump. */
       figures.update(drawn.length === 1 ? [...drawn, { ...drawn[0], curves: { axes: {}, mean: {}, low: {}, high: {}, figures: [] } }] : drawn);
       const open = there.filter((run) => !run.curves.complete);
       reading.hidden = !open.length;
       reading.textContent = `reading ${open.length} of ${there.length} records`;
     };
-    sight.refresh = () => { show(); soon(); };
+    viewState.refresh = () => { show(); pollNow(); };
     const showDiffering = async () => {
       const fresh = route.names.slice(0, 20).filter((name) => cells.has(name) && !known.has(name));
-      for (const name of fresh) { known.set(name, null); try { known.set(name, await ask(`/api/run?${new URLSearchParams({ run: name })}`)); } catch { /* it is gone: its row says so */ } }
+      for (const name of fresh) { known.set(name, null); try { known.set(name, await ask(`/api/run?${new URLSearchParams({ run: name })}`)); } catch { /* the run was removed: its row shows that */ } }
       if (!fresh.length) return;
       const plans = [...known].filter(([, d]) => d && d.plan.length).map(([name, d]) => [name, new Map(d.plan.map((row) => [row[0], row[1]]))]);
       const names = [...new Set(plans.flatMap(([, plan]) => [...plan.keys()]))].filter((key) => new Set(plans.map(([, plan]) => plan.get(key))).size > 1);
@@ -285,7 +285,7 @@
       show();
       await showDiffering();
     };
-    return { route, update, sight };
+    return { route, update, viewState };
   };
 
   window.addEventListener("hashchange", () => { if (location.hash === "#main") return; open(); });

@@ -1,18 +1,18 @@
-/* The report: the figures of the live page over records that no longer change. */
+/* The report: the charts of the live page over finished data. */
 "use strict";
 
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const main = document.getElementById("main");
   main.replaceChildren();
-  const sight = new BW.Sight(), PRINTED_PIXELS = 860;
+  const viewState = new BW.ViewState(), PRINTED_PIXELS = 860;
 
   const foot = () => BW.el("p", { class: "muted foot" }, `Written ${data.written} by Batchwright ${data.version}.`);
   const curvesSection = (runs, axes, marks) => {
-    const bar = BW.el("div"), body = BW.el("div"), figures = new BW.Figures(body, sight);
-    if (axes.length && !axes.includes(sight.axis)) sight.axis = axes[0];
-    if (axes.length) bar.append(BW.controls(sight, axes));
-    sight.refresh = () => figures.update(runs, marks);
+    const bar = BW.el("div"), body = BW.el("div"), figures = new BW.Figures(body, viewState);
+    if (axes.length && !axes.includes(viewState.axis)) viewState.axis = axes[0];
+    if (axes.length) bar.append(BW.controls(viewState, axes));
+    viewState.refresh = () => figures.update(runs, marks);
     main.append(BW.el("section", {}, BW.el("div", { class: "bar" }, BW.el("h2", {}, "Curves"), bar), body));
     figures.update(runs, marks);
     return figures;
@@ -23,7 +23,7 @@
     if (!run.evaluations.length) return;
     const frame = BW.el("div", { class: "chart wide" });
     main.append(BW.section("Evaluations", BW.el("p", { class: "note" }, "Every return a dot, quartiles a box, the median a line."), frame));
-    BW.distribution(frame, run.evaluations, (e) => { const x = figures.placeOf(run, e.iteration); return x === null ? `${e.iteration}` : BW.AXES[sight.axis].show(x); });
+    BW.distribution(frame, run.evaluations, (e) => { const x = figures.placeOf(run, e.iteration); return x === null ? `${e.iteration}` : BW.AXES[viewState.axis].show(x); });
   };
 
   const one = (run) => {
@@ -33,8 +33,8 @@
     if (notes) main.append(notes);
     main.append(BW.tiles(summary, run.evaluations));
     if (run.picture) { const frame = BW.el("div", { class: "picture-frame" }); main.append(frame); BW.picture(frame, run.picture); }
-    main.append(BW.section("Findings", run.findings.length ? BW.advice(run.findings) : BW.el("p", { class: "muted" }, "The doctor has nothing to say about this record.")));
-    if (run.advice.length) main.append(BW.section("Advice given on the way", BW.advice(run.advice)));
+    main.append(BW.section("Findings", run.findings.length ? BW.advice(run.findings) : BW.el("p", { class: "muted" }, "The doctor has no findings for this run.")));
+    if (run.advice.length) main.append(BW.section("Advice during training", BW.advice(run.advice)));
     const figures = curvesSection([{ key: summary.name, label: summary.name, colour: 0, dash: "", curves: run.curves }], Object.keys(run.curves.axes), BW.marksOf(run));
     evaluationsOf(run, figures);
     if (run.embedded.length) main.append(BW.section("Videos", ...videosOf(run)));
@@ -56,7 +56,7 @@
     const axes = [...new Set(grouped.flatMap((g) => Object.keys(g.curves.axes)))];
     const bands = [...new Set(data.groups.map((g) => g.curves.band).filter(Boolean))];
     if (bands.length) main.append(BW.el("p", { class: "note spaced" }, "Curves are the median over the runs of a setting; bands are the quartiles from four runs on, else lowest to highest."));
-    /* A single setting is drawn as one line over the lines of its figure. */
+    /* A single setting is drawn as one line. */
     curvesSection(grouped, axes, []);
     main.append(BW.section("Runs", BW.el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "runs" }, BW.el("table", { class: "runs compared" },
       BW.el("thead", {}, BW.el("tr", {}, ...["run", "status", "task", "score", "steps"].map((t, i) => BW.el("th", { scope: "col", class: i > 2 ? "value" : "" }, t)))),
@@ -72,10 +72,10 @@
 
   if (data.groups.length) several(); else one(data.runs[0]);
   main.append(foot());
-  /* Printing shows everything: figures that were never scrolled to, sections that are closed. */
+  /* Printing includes charts that were never scrolled to and collapsed sections. */
   const printAll = () => {
     for (const draw of BW.resizable) draw(PRINTED_PIXELS);
-    for (const node of document.querySelectorAll("details")) node.open = true; for (const chart of sight.charts) if (chart.stale) chart.draw(); };
+    for (const node of document.querySelectorAll("details")) node.open = true; for (const chart of viewState.charts) if (chart.stale) chart.draw(); };
   window.addEventListener("beforeprint", printAll);
   window.addEventListener("afterprint", () => { for (const draw of BW.resizable) draw(); });
 })();

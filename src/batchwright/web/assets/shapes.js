@@ -1,7 +1,7 @@
-/* Figures that are no curves: the returns of each evaluation, and the picture of a plan. */
+/* The distribution of evaluation returns, and the diagram of a plan. */
 "use strict";
 
-/* Redraws to a width; printing asks for it. */
+/* Functions that redraw to a given width, called before printing. */
 BW.resizable = [];
 
 /* One column per evaluation: every return a dot, the quartiles a box, the median a line. */
@@ -42,7 +42,7 @@ BW.distribution = (parent, evaluations, nameOf) => {
   BW.keepDrawn(parent, draw);
 };
 
-/* Stages with the plan's numbers, side by side where there is room, else one below the other. */
+/* The stages of a plan, side by side if there is room, else one below the other. */
 BW.picture = (parent, picture) => {
   const draw = (given = 0) => {
     const space = given || parent.clientWidth || 900, wide = space >= 800, stages = picture.stages;
@@ -87,7 +87,7 @@ BW.arrow = (plot, points) => {
   plot.append(BW.svg("path", { d: `M${side(0.5)}L${bx},${by}L${side(-0.5)}`, class: "arrow" }));
 };
 
-/* A rollout as rows of environments, a cut as a row of parts; at most as many as can be told apart. */
+/* A rollout as rows of environments, minibatches as one row of cells; at most as many as can be distinguished. */
 BW.pictureCells = (plot, stage, x, y, width, height) => {
   if (stage.grid && stage.grid[0] && stage.grid[1]) {
     const rows = Math.min(stage.grid[0], 6), columns = Math.min(stage.grid[1], Math.floor(width / 7));

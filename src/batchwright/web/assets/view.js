@@ -1,4 +1,4 @@
-/* What is shown of runs, the same on the live page and in the report. */
+/* Components that the live page and the report share. */
 "use strict";
 
 BW.STATUS = {
@@ -18,7 +18,7 @@ BW.bar = (share, text) => {
   const bar = BW.el("progress", { max: 1, value: share === null ? 0 : share, "aria-label": text });
   return BW.el("span", { class: "share" }, bar, BW.el("span", {}, text));
 };
-/* A factory in a file is told by the file's name. */
+/* An environment factory in a file is shown by the name of the file. */
 BW.env = (env) => (env.includes(".py:") ? env.split("/").pop() : env);
 BW.subtitle = (run) => [BW.env(run.env), run.algo, run.seed === null ? "" : `seed ${run.seed}`].filter(Boolean).join(" · ");
 
@@ -52,7 +52,7 @@ BW.events = (events) => BW.el("div", { class: "scroll", tabindex: "0", role: "re
 
 /* Curves of runs, {key, label, colour, dash, curves}, as figures by section. */
 BW.Figures = class {
-  constructor(parent, sight) { Object.assign(this, { parent, sight, charts: new Map(), key: "" }); this.parent.classList.add("figures"); }
+  constructor(parent, viewState) { Object.assign(this, { parent, viewState, charts: new Map(), key: "" }); this.parent.classList.add("figures"); }
   update(runs, marks = []) {
     const constants = new Map(), figures = this.arrange(runs).filter((figure) => {
       const value = this.constantOf(figure, runs);
@@ -69,7 +69,7 @@ BW.Figures = class {
       chart.update(this.seriesOf(figure, runs));
     }
   }
-  /* A setting that never moved says nothing as a figure: its value goes into a line of text. */
+  /* A metric that never changed needs no chart: its value goes into a line of text. */
   constantOf(figure, runs) {
     if (!["Stability", "Optimiser", "Other metrics"].includes(figure.section) || figure.lines.length > 1) return null;
     let value = null, count = 0;
@@ -81,7 +81,7 @@ BW.Figures = class {
     }
     return count > 2 ? value : null;
   }
-  /* One run keeps the lines of a figure together; several runs get a figure per metric. */
+  /* With one run a figure keeps its lines together; with several runs each metric gets a chart. */
   arrange(runs) {
     const found = new Map();
     for (const run of runs) for (const figure of run.curves.figures || []) {
@@ -102,7 +102,7 @@ BW.Figures = class {
       const heading = BW.el("h3", {}, name);
       if (name === "Other metrics") this.parent.append(BW.el("details", { open: figures.length < 8 }, BW.el("summary", {}, heading), grid));
       else this.parent.append(heading, grid);
-      for (const figure of figures.filter((f) => f.section === name)) this.charts.set(`${figure.section}\u0000${figure.title}`, new BW.Chart(grid, { ...figure }, this.sight));
+      for (const figure of figures.filter((f) => f.section === name)) this.charts.set(`${figure.section}\u0000${figure.title}`, new BW.Chart(grid, { ...figure }, this.viewState));
     }
     this.constants = BW.el("p", { class: "note spaced" });
     this.parent.append(this.constants);
@@ -125,7 +125,7 @@ BW.Figures = class {
     }));
     return found;
   }
-  axisOf(curves) { return curves.axes[this.sight.axis] || curves.axes.iteration || Object.values(curves.axes)[0] || []; }
+  axisOf(curves) { return curves.axes[this.viewState.axis] || curves.axes.iteration || Object.values(curves.axes)[0] || []; }
   placeOf(run, iteration) {
     const from = run.curves.axes.iteration, to = this.axisOf(run.curves);
     if (!from || !from.length || iteration === null) return null;
@@ -134,17 +134,17 @@ BW.Figures = class {
   }
 };
 
-/* The controls over the figures. */
-BW.controls = (sight, axes) => {
-  const choice = (name, value, label) => BW.el("button", { type: "button", class: "toggle", "aria-pressed": String(sight[name] === value), onclick: () => sight.set({ [name]: value }) }, label);
+/* The controls above the charts. */
+BW.controls = (viewState, axes) => {
+  const choice = (name, value, label) => BW.el("button", { type: "button", class: "toggle", "aria-pressed": String(viewState[name] === value), onclick: () => viewState.set({ [name]: value }) }, label);
   const node = BW.el("div", { class: "controls", role: "toolbar", "aria-label": "figures" });
   const draw = () => {
     node.replaceChildren(
       BW.el("span", { class: "choices" }, "over ", ...axes.map((axis) => choice("axis", axis, { env_steps: "steps", iteration: "iterations", training_seconds: "time" }[axis]))),
       BW.el("span", { class: "choices" }, "smooth ", ...[[0, "off"], [3, "7"], [12, "25"]].map(([value, label]) => choice("smooth", value, label))));
-    if (sight.range) node.append(BW.el("button", { type: "button", class: "toggle strong", onclick: () => sight.set({ range: null }) }, "show all"));
+    if (viewState.range) node.append(BW.el("button", { type: "button", class: "toggle strong", onclick: () => viewState.set({ range: null }) }, "show all"));
   };
-  sight.onchange = () => { const at = [...node.querySelectorAll("button")].indexOf(document.activeElement); draw(); if (at >= 0) { const b = node.querySelectorAll("button")[at]; if (b) b.focus(); } if (sight.refresh) sight.refresh(); };
+  viewState.onchange = () => { const at = [...node.querySelectorAll("button")].indexOf(document.activeElement); draw(); if (at >= 0) { const b = node.querySelectorAll("button")[at]; if (b) b.focus(); } if (viewState.refresh) viewState.refresh(); };
   draw();
   return node;
 };

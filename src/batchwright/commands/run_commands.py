@@ -1,0 +1,128 @@
+"""The commands eval, prove and compare."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from batchwright.commands.parser import Parser, add_settings
+from batchwright.core.errors import UserError
+
+
+def eval(words: list[str]) -> int:
+    """`batchwright eval RUN`."""
+    parser = Parser(prog="batchwright eval", description="Plays episodes with a trained policy.", allow_abbrev=False)
+    parser.add_argument("run", help="the run's directory")
+    parser.add_argument("--episodes", default="20", metavar="N", help="episodes to play (20)")
+    parser.add_argument("--seed", default="0", metavar="N", help="seed of the environments (0)")
+    parser.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the most likely")
+    parser.add_argument(
+        "--video",
+        metavar="FILE",
+        nargs="?",
+        const="",
+        help="also record a video of one episode (GIF; in the run directory when no file is named)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the statistics as JSON")
+    stated = parser.read(words)
+    episodes, seed = _whole("--episodes", stated["episodes"], 1), _whole("--seed", stated["seed"], 0)
+
+    from batchwright.api import load
+    from batchwright.watch.lines import evaluation_line
+
+    policy = load(stated["run"])
+    found = policy.evaluate(episodes, seed, deterministic=not stated["stochastic"])
+    if stated["video"] is not None:
+        from batchwright.policies.video import record_video
+
+        path = record_video(policy, stated["video"] or f"{stated['run']}/episode.gif", seed)
+        print(f"video: {path}", file=sys.stderr)
+    print(
+        json.dumps(found)
+        if stated["json"]
+        else f"{policy.env} after iteration {policy.iteration}: {evaluation_line(found)}"
+    )
+    return 0
+
+
+def _whole(flag: str, text: str, least: int) -> int:
+    if not text.isdigit() or int(text) < least or len(text) > 9:
+        raise UserError(f"{flag} {text} is not a whole number of at least {least}.", [f"{flag} {max(least, 20)}"])
+    return int(text)
+
+
+def prove(words: list[str]) -> int:
+    """`batchwright prove ENV [...]` or `batchwright prove RUN`."""
+    parser = Parser(
+        prog="batchwright prove",
+        description="Runs twice in two processes; compares all logged values and the parameters of every iteration.",
+        allow_abbrev=False,
+    )
+    add_settings(parser, leave_out=("dataset", "hardware"))
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    stated = parser.read(words)
+    target, as_json = stated.pop("env"), stated.pop("json")
+    if target is None:
+        raise UserError("prove needs an environment or a run.", ["batchwright prove CartPole-v1 --total-steps 20000"])
+
+    from batchwright.prove.determinism import is_run, prove_env, prove_run
+
+    if is_run(target):
+        given = [name for name, value in stated.items() if value is not None]
+        if given:
+            raise UserError(
+                f"a run has its plan: --{given[0].replace('_', '-')} cannot change it.", [f"batchwright prove {target}"]
+            )
+        outcome = prove_run(target)
+    else:
+        outcome = prove_env(target, **stated)
+    print(json.dumps(outcome.to_dict()) if as_json else str(outcome))
+    return 0 if outcome.identical else 1
+
+
+def compare(words: list[str]) -> int:
+    """`batchwright compare RUN RUN ...` or `batchwright compare ENV --presets NAME NAME ...`."""
+    parser = Parser(
+        prog="batchwright compare",
+        description="Puts runs side by side, or trains presets at equal data and puts them side by side.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("targets", nargs="+", metavar="RUN", help="run directories; with --presets an environment")
+    parser.add_argument("--presets", nargs="+", metavar="NAME", help="presets to train at equal data")
+    parser.add_argument("--seeds", default=None, metavar="N", help="runs of each preset, with --presets (3)")
+    parser.add_argument("--run-dir", metavar="DIR", help="where the runs of --presets are kept")
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+    add_settings(parser, leave_out=("dataset", "hardware", "replay"), subject_is_a_word=False)
+    stated = parser.read(words)
+    targets, presets, as_json = (stated.pop(name) for name in ("targets", "presets", "json"))
+    if presets is None:
+        return _compare_runs(targets, stated, as_json)
+    if len(targets) != 1:
+        raise UserError(
+            f"--presets trains one environment, got {len(targets)}.", [f"batchwright compare {targets[0]} ..."]
+        )
+    if stated.pop("preset") or stated.pop("config"):
+        raise UserError("--presets takes the place of --preset and --config.", [f"--presets {' '.join(presets)}"])
+
+    from batchwright.prove import presets_compared
+
+    seeds = _whole("--seeds", stated.pop("seeds") or "3", 1)
+    on_message = (lambda text: None) if as_json else print
+    report = presets_compared.compare_presets(targets[0], presets, seeds, stated.pop("run_dir"), on_message, **stated)
+    print(json.dumps(report, indent=2) if as_json else "\n" + presets_compared.to_text(report))
+    return 0
+
+
+def _compare_runs(runs: list[str], others: dict[str, Any], as_json: bool) -> int:
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        flag = f"--{given[0].replace('_', '-')}"
+        fix = f"batchwright compare {runs[0]} --presets balanced debugging {flag} ..."
+        raise UserError(f"{flag} belongs to --presets; runs are compared as they are.", [fix])
+
+    from batchwright.prove.side_by_side import side_by_side, to_text
+
+    table = side_by_side(runs)
+    print(json.dumps(table, indent=2) if as_json else to_text(table))
+    return 0

@@ -1,0 +1,109 @@
+"""Findings about replay training: the replay ratio, overestimated Q values, reward models without a signal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batchwright.doctor.finding import DANGER, NOTE, WARNING, Finding, figure, flag
+from batchwright.doctor.run_history import RunHistory
+
+REPLAY_RATIO_PAPERS = "Fedus et al., 2020 (arXiv:2007.06700); D'Oro et al., 2023 (replay ratio barrier, ICLR)"
+LOW_RATIO, HIGH_RATIO = 0.02, 8.0
+OVERESTIMATION_PAPERS = "van Hasselt et al., 2016 (arXiv:1509.06461); Fujimoto et al., 2018 (arXiv:1802.09477)"
+RRD_PAPER = "Ren et al., 2022 (arXiv:2111.13485)"
+
+
+def replay_ratio(history: RunHistory) -> Finding | None:
+    """Updates per environment step outside 0.02 to 8: hardly used data, or a critic fitted to old data."""
+    ratio = history.typical("updates_per_step", 0.3)
+    if ratio is None:
+        ratio = history.facts.number("updates_per_step")
+    if ratio is None or history.facts.get("regime") != "replay" or LOW_RATIO <= ratio <= HIGH_RATIO:
+        return None
+    steps = history.facts.number("steps_per_iteration")
+    advised = None if steps is None else max(1, round(steps * (1.0 if ratio < 1 else 2.0)))
+    low = ratio < LOW_RATIO
+    return Finding(
+        "replay-ratio",
+        WARNING,
+        0.85,
+        f"{figure(ratio)} updates per environment step; {figure(LOW_RATIO)} to {figure(HIGH_RATIO)} is typical.",
+        "collected data is hardly learned from" if low else "the critic overfits a buffer that hardly changes",
+        REPLAY_RATIO_PAPERS,
+        () if advised is None else (flag("updates_per_iteration", advised),),
+        {"updates_per_step": ratio},
+    )
+
+
+def q_overestimation(history: RunHistory) -> Finding | None:
+    """Q values far above any return that this task has given."""
+    q, gamma = history.column("q_mean"), history.facts.number("gamma") or 0.99
+    if not np.isfinite(q).any():
+        return None
+    q = q[np.isfinite(q)]
+    late = float(np.median(q[-max(1, len(q) // 10) :]))
+    length = history.typical("episode_length") or history.episode_steps
+    best = history.highest("episode_return_max" if history.has("episode_return_max") else "episode_return")
+    if best is None or length is None:
+        return None
+    low = history.typical("episode_return") or 0.0
+    per_step = max(abs(best), abs(low)) / max(length, 1.0)
+    reachable = max(per_step * min(length, 1 / (1 - min(gamma, 0.9999))), 1e-6)
+    if late <= best + 2 * reachable or late < 10 * reachable:
+        return None
+    return Finding(
+        "q-overestimation",
+        DANGER,
+        0.85,
+        f"Q values average {figure(late)}; the best return so far is {figure(best)} over {figure(length)} steps, "
+        f"worth about {figure(reachable)} at gamma {figure(gamma)}.",
+        "bootstrapping amplifies overestimated values: too many updates per step, or too high a learning rate",
+        OVERESTIMATION_PAPERS,
+        tuple(flag("learning_rate", rate / 3) for rate in [history.facts.number("learning_rate")] if rate is not None),
+        {"q_mean": late, "best_return": best, "reachable": reachable},
+    )
+
+
+def rrd_constant_returns(history: RunHistory) -> Finding | None:
+    """Episodes that all have the same return: a reward model can only learn a constant."""
+    if not history.facts.get("redistribute"):
+        return None
+    stds = history.column("episode_return_std")
+    returns = history.returns()
+    if len(returns) < 5:
+        return None
+    within = float(np.nanmax(stds)) if np.isfinite(stds).any() else 0.0
+    size = max(float(np.abs(returns).mean()), 1e-9)
+    spread = max(float(returns.std()), within)
+    if spread > 1e-3 * size:
+        return None
+    return Finding(
+        "rrd-constant-returns",
+        DANGER,
+        0.95,
+        f"all episodes return {figure(float(returns.mean()))}; their standard deviation is {figure(spread)}.",
+        "return decomposition learns from differences between episodes, and there are none (success-only data): train "
+        "without --redistribute, or on episodes with different returns",
+        f"{RRD_PAPER}; docs/training/recorded.md#returns-that-are-all-the-same",
+        evidence={"return_mean": float(returns.mean()), "return_std": spread},
+    )
+
+
+def reward_model_variance(history: RunHistory) -> Finding | None:
+    """A reward model whose predictions do not vary although returns do."""
+    variance = history.typical("reward_model_variance", 0.5)
+    returns = history.returns()
+    if variance is None or len(returns) < 5 or float(returns.std()) < 1e-3 * max(1e-9, float(np.abs(returns).mean())):
+        return None
+    if variance > 1e-8:
+        return None
+    return Finding(
+        "reward-model-flat",
+        NOTE,
+        0.6,
+        f"the variance of the reward model's predictions is {figure(variance)}; returns have a standard deviation of "
+        f"{figure(float(returns.std()))}.",
+        "it predicts a constant reward: too few updates or too small a learning rate",
+        RRD_PAPER,
+        evidence={"reward_model_variance": variance},
+    )

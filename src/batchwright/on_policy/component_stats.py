@@ -1,0 +1,215 @@
+"""Running statistics of reward components: updated by each rollout, they give both tiers of normalisation."""
+
+# T steps, N environments, K components.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from batchwright.core.errors import UserError
+from batchwright.data.arrays import HostOrDevice
+from batchwright.data.rollout import Episodes, Rollout
+from batchwright.learn.component_scaling import nested, tier_one, tier_two, varying
+from batchwright.learn.returns import running_returns
+from batchwright.nets.normalise import RunningMoments, batch_moments
+from batchwright.on_policy.normalisation import BatchMoments
+from batchwright.on_policy.on_policy_settings import ComponentSettings, OnPolicySettings
+from batchwright.on_policy.on_policy_state import ComponentScales, ComponentStats
+
+KEPT_SHARE = 0.9
+"""What `adaptive` keeps of its statistics from one rollout to the next: about ten rollouts are remembered."""
+NESTED_CHECKS = 5
+"""Rollouts at the start of a run in which nested components are looked for."""
+SAME_RETURN = 1e-3
+
+
+class RolloutComponents(NamedTuple):
+    """Statistics of the components of one rollout."""
+
+    rewards: BatchMoments
+    returns: BatchMoments
+    low: jax.Array  # [K]
+    high: jax.Array  # [K]
+    terminates: jax.Array
+    carry: jax.Array  # [N, K]
+
+
+MeasureRewards = Callable[[Rollout, HostOrDevice], RolloutComponents]
+MeasureOutputs = Callable[[Rollout, HostOrDevice, HostOrDevice, HostOrDevice], tuple[BatchMoments, jax.Array]]
+
+
+@dataclass(frozen=True)
+class ComponentTracker:
+    """Updates `ComponentStats` by rollouts, and warns of components that do not do what they seem to."""
+
+    names: tuple[str, ...]
+    settings: ComponentSettings
+    measure_rewards: MeasureRewards
+    """Compiled: statistics of the rewards as they are."""
+    measure_outputs: MeasureOutputs
+    """Compiled: moments of what the first tier of normalisation gave."""
+
+    @classmethod
+    def make(cls, settings: OnPolicySettings) -> ComponentTracker:
+        assert settings.components is not None
+        measures = make_measures(settings.constants.gamma)
+        return cls(settings.update.components, settings.components, *measures)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The stated weights [K]."""
+        return np.array(self.settings.weights, np.float32)
+
+    def update(self, stats: ComponentStats, rollout: Rollout) -> tuple[ComponentStats, ComponentScales]:
+        """The statistics with one more rollout, and the scales of its update.
+
+        Before the update: the policy does not see rewards, so their scale may include the rollout that it scales.
+        """
+        found: RolloutComponents = jax.tree.map(np.asarray, self.measure_rewards(rollout, stats.carry))
+        if not np.isfinite(found.rewards[2]).all():  # the update of such a rollout is undone
+            ones = np.ones(len(self.names), np.float32)
+            return stats, ComponentScales(0 * ones, ones, self.weights, ones)
+        keep = KEPT_SHARE if self.settings.norm == "adaptive" else 1.0
+        rewards, returns = _merge(stats.rewards, found.rewards, keep), _merge(stats.returns, found.returns, keep)
+        low, high = np.minimum(stats.low, found.low), np.maximum(stats.high, found.high)
+        terminates = np.bool_(stats.terminates | found.terminates)
+        varies = varying(low, high, bool(terminates))
+        shift, scale = tier_one(self.settings.norm, rewards.mean, _std(rewards), _std(returns), low, high)
+        shift, scale = np.where(varies, shift, 0.0), np.where(varies, scale, 1.0)
+        factor, outputs, output_carry = 1.0 / scale, stats.outputs, stats.output_carry
+        if self.settings.balance:
+            moments, carry = self.measure_outputs(
+                rollout, stats.output_carry, shift.astype(np.float32), scale.astype(np.float32)
+            )
+            outputs, output_carry = _merge(stats.outputs, moments, keep), np.asarray(carry)
+            factor = factor * tier_two(_std(outputs), varies)
+        stats = stats._replace(
+            rewards=rewards,
+            returns=returns,
+            outputs=outputs,
+            low=low,
+            high=high,
+            terminates=terminates,
+            carry=np.asarray(found.carry),
+            output_carry=output_carry,
+        )
+        numbers = (shift, factor, self.weights, varies)
+        return stats, ComponentScales(*(np.asarray(number, np.float32) for number in numbers))
+
+    def warnings(
+        self, stats: ComponentStats, rollout: Rollout, episodes: Episodes, iteration: int
+    ) -> tuple[ComponentStats, tuple[str, ...]]:
+        """Each warning once per run; nested components are refused where weights are learned."""
+        names, texts = self.names, []
+        if iteration < NESTED_CHECKS and not stats.warned_nested and len(names) > 1:
+            relation = nested(np.asarray(rollout.reward)[np.asarray(rollout.valid)])
+            if relation is not None:
+                texts.append(_nested_text(names, relation))
+                if self.settings.weighting == "learned":
+                    raise UserError(f"{texts[-1]} Learned weights need components apart.", _without(names, relation[0]))
+                stats = stats._replace(warned_nested=np.bool_(True))
+        constant = ~varying(stats.low, stats.high, bool(stats.terminates)) & ~stats.warned_constant
+        if iteration >= 1:
+            stats = stats._replace(warned_constant=stats.warned_constant | constant)
+            texts += [
+                f"component {names[k]} is always {stats.low[k]:g} so far: it has weight 0 until that changes."
+                for k in np.flatnonzero(constant)
+            ]
+        if not stats.warned_sum and (text := _sum_text(episodes)) is not None:
+            texts.append(text)
+            stats = stats._replace(warned_sum=np.bool_(True))
+        return stats, tuple(texts)
+
+
+def start_component_stats(num_envs: int, size: int) -> ComponentStats:
+    """Statistics before the first rollout."""
+    empty, zeros = RunningMoments.empty(size), np.zeros((num_envs, size), np.float32)
+    return ComponentStats(
+        rewards=empty,
+        returns=empty,
+        outputs=empty,
+        low=np.full(size, np.inf),
+        high=np.full(size, -np.inf),
+        terminates=np.bool_(False),
+        carry=zeros,
+        output_carry=zeros,
+        warned_nested=np.bool_(False),
+        warned_constant=np.zeros(size, np.bool_),
+        warned_sum=np.bool_(False),
+    )
+
+
+def make_measures(discount: float) -> tuple[MeasureRewards, MeasureOutputs]:
+    """Compiled measures of the rewards as they are, and of what the first tier made of them."""
+    gamma = jnp.float32(discount)
+
+    def totals(reward_TNK: jax.Array, rollout: Rollout, carry_NK: jax.Array) -> tuple[jax.Array, jax.Array]:
+        ended = (rollout.terminated | rollout.truncated)[..., None]
+        return running_returns(reward_TNK, ended, carry_NK, gamma)
+
+    def measure_rewards(rollout: Rollout, carry_NK: jax.Array) -> RolloutComponents:
+        weight, reward = rollout.valid.reshape(-1).astype(jnp.float32), jnp.asarray(rollout.reward)
+        sums, carry = totals(reward, rollout, carry_NK)
+        size = reward.shape[-1]
+        inside = rollout.valid[..., None]
+        return RolloutComponents(
+            batch_moments(reward.reshape(-1, size), weight),
+            batch_moments(sums.reshape(-1, size), weight),
+            jnp.where(inside, reward, jnp.inf).min((0, 1)),
+            jnp.where(inside, reward, -jnp.inf).max((0, 1)),
+            rollout.terminated.any(),
+            carry,
+        )
+
+    def measure_outputs(
+        rollout: Rollout, carry_NK: jax.Array, shift: jax.Array, scale: jax.Array
+    ) -> tuple[BatchMoments, jax.Array]:
+        weight, reward = rollout.valid.reshape(-1).astype(jnp.float32), jnp.asarray(rollout.reward)
+        output = (reward - shift) / scale * rollout.valid[..., None]
+        sums, carry = totals(output, rollout, carry_NK)
+        return batch_moments(sums.reshape(-1, output.shape[-1]), weight), carry
+
+    return jax.jit(measure_rewards), jax.jit(measure_outputs)
+
+
+def _merge(moments: RunningMoments, added: BatchMoments, keep: float) -> RunningMoments:
+    kept = RunningMoments(np.float64(moments.count * keep), moments.mean, moments.squares * keep)
+    return kept.merge(*added)
+
+
+def _std(moments: RunningMoments) -> np.ndarray:
+    """Without the floor that observations have: a component may be small and matter."""
+    return np.sqrt(moments.squares / max(float(moments.count), 1.0))
+
+
+def _nested_text(names: tuple[str, ...], relation: tuple[int, dict[int, float]]) -> str:
+    whole, parts = relation
+    sum_ = " + ".join(names[j] if abs(c - 1) < 1e-3 else f"{c:.4g} x {names[j]}" for j, c in parts.items())
+    return f"component {names[whole]} is {sum_}: what it holds is counted twice."
+
+
+def _without(names: tuple[str, ...], whole: int) -> list[str]:
+    return [
+        f"--components {' '.join(name for k, name in enumerate(names) if k != whole)}",
+        "--component-weighting fixed",
+    ]
+
+
+def _sum_text(episodes: Episodes) -> str | None:
+    ended = np.asarray(episodes.ended)
+    if not ended.any():
+        return None
+    paid = np.asarray(episodes.returns)[ended].astype(np.float64)
+    parts = np.asarray(episodes.components)[ended].astype(np.float64).sum(-1)
+    if np.allclose(paid, parts, rtol=SAME_RETURN, atol=SAME_RETURN):
+        return None
+    return (
+        f"the components sum to {parts.mean():.6g} per episode, the environment's reward to {paid.mean():.6g}: "
+        "what they leave out is not trained on."
+    )

@@ -1,0 +1,56 @@
+"""Builds on-policy learners and their policies from a plan."""
+
+from __future__ import annotations
+
+from batchwright.core.errors import UserError
+from batchwright.envs.engines import Engine, make_engine
+from batchwright.envs.engines.engine import OnEvent
+from batchwright.envs.reward_components import NO_COMPONENTS
+from batchwright.nets.policy import NetworkMaker, Policy, make_policy
+from batchwright.on_policy.episode_learner import EpisodeLearner
+from batchwright.on_policy.on_policy_learner import OnPolicyLearner
+from batchwright.on_policy.on_policy_settings import NetworkSettings, OnPolicySettings
+from batchwright.on_policy.remedies import refuse_unable_to_act
+from batchwright.planning.plan import Plan
+
+
+def make_on_policy_learner(
+    plan: Plan, env: str, on_event: OnEvent | None = None, network: NetworkMaker | None = None
+) -> OnPolicyLearner:
+    """The learner of a plan; programs are compiled on first use, spaces that cannot be learned are refused here."""
+    refuse_untrainable_on_policy(plan)
+    settings = OnPolicySettings.from_plan(plan)
+    engine = make_engine(
+        env,
+        settings.num_envs,
+        settings.engine,
+        num_threads=settings.num_threads,
+        on_event=on_event,
+        components=settings.update.components or NO_COMPONENTS,
+    )
+    policy = make_on_policy_policy(settings.network, engine, network)
+    kind = OnPolicyLearner if settings.rollout_episodes is None else EpisodeLearner
+    return kind(plan, settings, env, engine, policy, on_event)
+
+
+def make_on_policy_policy(settings: NetworkSettings, engine: Engine, network: NetworkMaker | None = None) -> Policy:
+    """The policy for an engine's spaces, with one value per reward component."""
+    return make_policy(
+        engine.observation,
+        engine.action,
+        num_values=max(1, len(engine.reward_names)),
+        hidden=settings.hidden,
+        activation=settings.activation,
+        log_std_start=settings.log_std_start,
+        network=network,
+        activity=engine.action_activity,
+    )
+
+
+def refuse_untrainable_on_policy(plan: Plan) -> None:
+    """Refuses plans that are made for other trainers; called before a run directory is made."""
+    refuse_unable_to_act(plan)
+    if plan.get("num_agents", 1) > 1 or plan.get("seq_length", 1) > 1:
+        raise UserError(
+            "several agents and recurrent sequences are planned for other trainers only.", ["--for rl_games"]
+        )

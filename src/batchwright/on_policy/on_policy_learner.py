@@ -1,0 +1,317 @@
+"""On-policy learning: one iteration collects a rollout, computes advantages for all of it, and makes the updates."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from batchwright.data.rollout import CollectResult, Rollout
+from batchwright.doctor.remedy import SLOW_ENTROPY
+from batchwright.envs.engines import Engine
+from batchwright.envs.engines.engine import OnEvent
+from batchwright.envs.masks import refuse_empty
+from batchwright.nets.normalise import ObsStats, RunningMoments
+from batchwright.nets.param_roles import value_only_params
+from batchwright.nets.policy import Policy
+from batchwright.on_policy.component_stats import ComponentTracker, start_component_stats
+from batchwright.on_policy.normalisation import make_measure, merge_obs, merge_rewards, merge_targets
+from batchwright.on_policy.on_policy_settings import OnPolicySettings, Schedule
+from batchwright.on_policy.on_policy_state import Hyper, OnPolicyState
+from batchwright.on_policy.on_policy_update import Update, make_update, start_train_state
+from batchwright.on_policy.remedies import (
+    decision_is_due,
+    good_state,
+    new_rollout_steps,
+    rescue,
+    resized_plan,
+    slow_entropy,
+    start_remedies,
+)
+from batchwright.planning.plan import Plan
+from batchwright.runs.engine_learner import EngineLearner
+from batchwright.runs.engine_state import (
+    RECENT_EPISODES,
+    count_iteration,
+    digest,
+    iteration_record,
+    learning_rate_factor,
+    run_progress,
+)
+from batchwright.runs.learner import Counters, Doctor, IterationResult, Record, SavedCheckpoint
+from batchwright.runs.non_finite import locate_in_params, locate_in_rollout
+from batchwright.store.minibatches import shuffled_orders
+
+NOT_RECORDED = ("finite_rollout", "finite_parameters", "empty_masks", "transitions", "target_mean", "target_squares")
+"""Metrics that only the learner itself needs."""
+
+
+class OnPolicyLearner(EngineLearner[OnPolicyState]):
+    """PPO, A2C and REINFORCE on rollouts of a fixed number of steps."""
+
+    column = "environment"
+    """What lies side by side in a rollout."""
+
+    def __init__(
+        self, plan: Plan, settings: OnPolicySettings, env: str, engine: Engine, policy: Policy, on_event: OnEvent | None
+    ) -> None:
+        self.plan, self.on_policy_settings = plan, settings
+        self.normalize_obs = settings.normalize_obs
+        super().__init__(settings.run, env, engine, policy, on_event)
+        self._measure = make_measure(settings, policy)
+        self._components = ComponentTracker.make(settings) if settings.components else None
+        factor_matters = settings.constants.value_rate_factor != 1.0
+        self._value_only = value_only_params(policy, jax.random.key(0)) if factor_matters else np.zeros(1, bool)
+        self.update = jax.jit(self._make_update())
+        self._compiling: threading.Thread | None = None
+
+    @property
+    def collect_steps(self) -> int:
+        return self.on_policy_settings.rollout_steps
+
+    def start(self) -> OnPolicyState:
+        settings = self.on_policy_settings
+        params = self.policy.init(jax.random.key(self.streams.number("parameters", 0)))
+        weights = None if self._components is None else self._components.weights
+        state = OnPolicyState(
+            obs=RunningMoments.empty(self.policy.inputs.vector_size),
+            recent_returns=np.full(RECENT_EPISODES, np.nan),
+            counters=Counters.zero(),
+            collect_state=self.start_engine(0),
+            train=start_train_state(params, settings.update, weights),
+            rewards=RunningMoments.empty(1),
+            reward_carry=np.zeros(settings.columns, np.float32),
+            targets=RunningMoments.empty(1),
+            components=None if weights is None else start_component_stats(settings.columns, len(weights)),
+        )
+        self._compile_update_ahead(state)
+        if settings.run.doctor != "act":
+            return state
+        return replace(state, remedies=start_remedies(state, settings.rollout_steps))
+
+    def iterate(self, state: OnPolicyState) -> tuple[OnPolicyState, IterationResult]:
+        """Phase 1: collect. Phases 2 and 3, one program: advantages of all of it, epochs of shuffled minibatches."""
+        iteration, before = int(state.counters.iteration), state
+        start = time.perf_counter()
+        stats = state.obs_stats(self.normalize_obs)
+        collected = self.collect_rollout(state, stats)
+        collect_end = time.perf_counter()
+        rollout = collected.rollout
+        moments = self._measure(rollout, state.reward_carry) if self._measure is not None else None
+        if moments is not None:
+            state = merge_rewards(state, moments)
+        hyper = self.hyper(state)
+        state, hyper, messages = self._update_components(state, hyper, collected, iteration)
+        if self._compiling is not None:
+            self._compiling.join()
+        train, packed = self.update(state.train, rollout, stats, hyper, self.minibatch_order(iteration, rollout))
+        metrics = packed.to_floats()
+        non_finite = self._find_non_finite(rollout, metrics, train.params)
+        state = count_iteration(replace(state, train=train), collected, non_finite is not None)
+        if moments is not None:
+            state = merge_obs(state, moments)
+        if self.on_policy_settings.keeps_targets:
+            state = merge_targets(state, metrics, self.on_policy_settings.popart, self.policy)
+        if self.actions_since_start is not None:
+            self.actions_since_start.append(np.asarray(collected.actions))
+        seconds = {"collect": collect_end - start, "update": time.perf_counter() - collect_end}
+        metrics = self._recorded_metrics(metrics, hyper, collected)
+        params_before = None if non_finite is None else before.train.params
+        return state, IterationResult(metrics, seconds, collected, non_finite, params_before, messages)
+
+    def collect_rollout(self, state: OnPolicyState, stats: ObsStats) -> CollectResult:
+        """The rollout of the next iteration."""
+        noise = self.noise(int(state.counters.iteration))
+        collect_state, rollout, episodes = self.collect(state.train.params, stats, state.collect_state, noise)
+        jax.block_until_ready(rollout)  # type: ignore[no-untyped-call]
+        return CollectResult(collect_state, rollout, episodes, rollout.action, int(np.size(episodes.ended)))
+
+    def noise(self, *counters: int) -> tuple[np.ndarray, ...]:
+        """The randomness of all actions of one call of `collect`."""
+        shape = (self.collect_steps, self.engine.num_envs)
+        return self.policy.heads.noise(self.streams.number("actions", *counters), shape)
+
+    def minibatch_order(self, iteration: int, rollout: Rollout) -> Any:
+        """The order of rows in every epoch of an iteration [E, B]."""
+        settings = self.on_policy_settings
+        rows = settings.columns * settings.rollout_steps
+        return shuffled_orders(self.streams.number("minibatch-order", iteration), rows, settings.update.epochs)
+
+    def hyper(self, state: OnPolicyState) -> Hyper:
+        """Hyper-parameters of the next update: schedules by progress, scales by the running statistics."""
+        settings, rewards, targets = self.on_policy_settings, state.rewards, state.targets
+        scale = float(rewards.std[0]) if settings.normalize_rewards and rewards.count > 1 else 1.0
+        pace = 1.0 if state.remedies is None else float(state.remedies.entropy_pace)
+        target = float(targets.mean[0]), float(targets.std[0])
+        return scheduled_hyper(settings, self.progress(state), int(state.counters.episodes), scale, target, pace)
+
+    def progress(self, state: OnPolicyState) -> float:
+        """How much of the run is done; by steps where the doctor may change the length of rollouts."""
+        if state.remedies is not None:
+            return float(int(state.counters.env_steps) / self.settings.actual_steps)
+        return run_progress(self.settings, state.counters)
+
+    def finished(self, state: OnPolicyState) -> bool:
+        return self.progress(state) >= 1.0 or state.mean_return_reaches(self.settings.stop_return)
+
+    def undo(self, state: OnPolicyState, before: OnPolicyState) -> OnPolicyState:
+        """PopArt's statistics and the parameters on their scale go back together."""
+        return replace(state, train=before.train, targets=before.targets)
+
+    def rescue(self, state: OnPolicyState, reason: str) -> tuple[OnPolicyState, str] | None:
+        return None if state.remedies is None else rescue(state, state.remedies, reason)
+
+    def record(self, state: OnPolicyState, result: IterationResult, iteration_seconds: float) -> Record:
+        record = iteration_record(state.counters, result, self.engine.reward_names, iteration_seconds)
+        record["updates_total"] = int(state.train.updates)
+        record["parameters_digest"] = digest(state.train.params)
+        return record
+
+    def adjust(self, state: OnPolicyState, at_checkpoint: bool, doctor: Doctor) -> tuple[OnPolicyState, str | None]:
+        """Applies a remedy where a decision is due; a state that goes well is what a later rescue goes back to."""
+        remedies, iteration = state.remedies, int(state.counters.iteration)
+        if remedies is None or self.settings.iterations is None:
+            return state, None
+        if not decision_is_due(self.settings.iterations, iteration, at_checkpoint, self.resumes_from_state):
+            return state, None
+        if int(state.counters.bad_iterations) == 0:
+            remedies = remedies._replace(good=good_state(state))
+            state = replace(state, remedies=remedies)
+        prescribed = doctor.remedy(self.plan, int(remedies.changed))
+        if prescribed is None:
+            return state, None
+        remedy, finding = prescribed
+        changed = slow_entropy(remedies, iteration) if remedy == SLOW_ENTROPY else self._resize(state, remedy)
+        if changed is None:
+            return state, None
+        return replace(state, remedies=changed[0]), f"{changed[1]}: {finding.name}, {finding.message}"
+
+    def load(self, state: OnPolicyState, saved: SavedCheckpoint) -> OnPolicyState:
+        if state.remedies is not None and int(state.remedies.rollout_steps) != self.collect_steps:
+            self._set_rollout_steps(int(state.remedies.rollout_steps))
+        return super().load(state, saved)
+
+    def cut_episodes(self, state: OnPolicyState) -> OnPolicyState:
+        state = replace(state, reward_carry=np.zeros_like(state.reward_carry))
+        if state.components is None:
+            return state
+        zeros = np.zeros_like(state.components.carry)
+        return replace(state, components=state.components._replace(carry=zeros, output_carry=zeros))
+
+    def policy_params(self, state: OnPolicyState) -> jax.Array:
+        return state.train.params
+
+    def _update_components(
+        self, state: OnPolicyState, hyper: Hyper, collected: CollectResult, iteration: int
+    ) -> tuple[OnPolicyState, Hyper, tuple[str, ...]]:
+        """Statistics and scales of reward components, where there are any, and warnings about them."""
+        if self._components is None or state.components is None:
+            return state, hyper, ()
+        stats, scales = self._components.update(state.components, collected.rollout)
+        stats, messages = self._components.warnings(stats, collected.rollout, collected.episodes, iteration)
+        return replace(state, components=stats), hyper._replace(components=scales), messages
+
+    def _find_non_finite(self, rollout: Rollout, metrics: dict[str, float], params: jax.Array) -> str | None:
+        if metrics.get("empty_masks"):
+            mask = np.asarray(rollout.mask)[np.asarray(rollout.valid)]
+            refuse_empty(self.policy.heads.spec, mask, self.env)
+        if not metrics["finite_rollout"]:
+            return locate_in_rollout(rollout, self.column)
+        return None if metrics["finite_parameters"] else locate_in_params(params, self.policy, metrics)
+
+    def _recorded_metrics(self, metrics: dict[str, float], hyper: Hyper, collected: CollectResult) -> dict[str, float]:
+        recorded = {name: value for name, value in metrics.items() if name not in NOT_RECORDED}
+        return recorded | {
+            "updates": int(metrics["updates"]),
+            "entropy_coef": float(hyper.entropy_coef),
+            "clip_range": float(hyper.clip_range),
+        }
+
+    def _make_update(self) -> Update:
+        settings = self.on_policy_settings
+        rows = settings.columns * settings.rollout_steps
+        return make_update(self.policy, settings.update, rows, self._value_only)
+
+    def _resize(self, state: OnPolicyState, remedy: str) -> tuple[Any, str] | None:
+        """Doubles or halves the rollout from here on."""
+        assert state.remedies is not None
+        before = self.collect_steps
+        steps = new_rollout_steps(self.plan, int(state.counters.env_steps), remedy)
+        if steps is None:
+            return None
+        self._set_rollout_steps(steps)
+        iteration = np.int64(state.counters.iteration)
+        changed = state.remedies._replace(rollout_steps=np.int64(steps), changed=iteration)
+        return changed, f"rollouts of {steps} steps instead of {before} from here on"
+
+    def _set_rollout_steps(self, rollout_steps: int) -> None:
+        """Goes on with rollouts of another length: programs of their shape are compiled again."""
+        self.plan = resized_plan(self.plan, rollout_steps)
+        self.on_policy_settings = OnPolicySettings.from_plan(self.plan)
+        self.collect = self._make_collect()
+        self.update = jax.jit(self._make_update())
+
+    def _compile_update_ahead(self, state: OnPolicyState) -> None:
+        """Compiles the update in a thread while the first rollout is compiled, where the shape of one is known."""
+        if (
+            not self.engine.compiled
+            or self.on_policy_settings.rollout_episodes is not None
+            or state.components is not None
+        ):
+            return
+        stats = state.obs_stats(self.normalize_obs)
+        _, rollout, _ = jax.eval_shape(self.collect, state.train.params, stats, state.collect_state, self.noise(0))
+        inputs = state.train, rollout, stats, self.hyper(state), self.minibatch_order(0, rollout)
+
+        def compile_update() -> None:
+            # An error here is raised again when the update is called.
+            with contextlib.suppress(Exception):
+                self.update.lower(*inputs).compile()
+
+        self._compiling = threading.Thread(target=compile_update, daemon=True)
+        self._compiling.start()
+
+
+def scheduled_hyper(
+    settings: OnPolicySettings,
+    progress: float,
+    episodes: int = 0,
+    reward_scale: float = 1.0,
+    target: tuple[float, float] = (0.0, 1.0),
+    entropy_pace: float = 1.0,
+) -> Hyper:
+    """Hyper-parameters after a share `progress` of the run and so many episodes; `target` is (mean, std) of returns."""
+    schedule, (target_mean, target_std) = settings.schedule, target
+    value_mean, value_std = (target_mean, target_std) if settings.popart else (0.0, 1.0)
+    numbers = settings.constants._replace(
+        learning_rate=schedule.learning_rate * learning_rate_factor(schedule.learning_rate_schedule, progress),
+        clip_range=schedule.clip_range * (1.0 - progress if schedule.clip_schedule == "linear" else 1.0),
+        entropy_coef=entropy_coef_at(schedule, progress * entropy_pace, episodes),
+        value_clip=settings.value_clip * target_std / value_std,
+        reward_scale=reward_scale,
+        value_mean=value_mean,
+        value_std=value_std,
+    )
+    # NumPy scalars: the compiled call takes them as they are, JAX ones cost a dispatch each.
+    floats: list[Any] = [np.float32(number) for number in numbers[:-1]]
+    return Hyper(*floats)
+
+
+def entropy_coef_at(schedule: Schedule, progress: float, episodes: int) -> float:
+    """The coefficient at its start value, then in a line to its end over the last `entropy_anneal` of the run.
+
+    With `entropy_episodes` the line begins at once and goes by finished episodes.
+    """
+    start, end, share = schedule.entropy_start, schedule.entropy_end, schedule.entropy_anneal
+    if schedule.entropy_episodes is not None:
+        along = min(1.0, episodes / schedule.entropy_episodes)
+    elif share <= 0:
+        along = 0.0
+    else:
+        along = min(1.0, max(0.0, (progress - (1.0 - share)) / share))
+    return float(start + (end - start) * along)

@@ -1,0 +1,165 @@
+"""Arrays of on-policy learning: the state between two iterations, the inputs and the rows of an update."""
+
+# T steps, N environments, B = T x N rows, K reward components, D numbers of one action, H heads, M mask entries.
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import numpy as np
+import optax
+
+from batchwright.learn.weighting import Weighting
+from batchwright.nets.normalise import RunningMoments
+from batchwright.runs.engine_state import EngineState
+
+Scalar: TypeAlias = Any
+"""A number that a compiled program takes as an array: np.float32, or a jax.Array in a population."""
+
+
+Metrics: TypeAlias = dict[str, jax.Array]
+
+
+class ComponentScales(NamedTuple):
+    """What one iteration does with each reward component; arrays [K]."""
+
+    shift: np.ndarray
+    factor: np.ndarray
+    """A reward counts as (reward - shift) x factor: both tiers of normalisation."""
+    weight: np.ndarray
+    """Stated weights."""
+    varies: np.ndarray
+    """1 where a component can teach something, else 0."""
+
+
+class Hyper(NamedTuple):
+    """Hyper-parameters that may change between iterations, or members of a population, without compiling again."""
+
+    learning_rate: Scalar
+    gamma: Scalar
+    gae_lambda: Scalar
+    clip_range: Scalar
+    entropy_coef: Scalar
+    value_weight: Scalar
+    max_grad_norm: Scalar
+    weight_decay: Scalar
+    value_rate_factor: Scalar
+    kl_stop: Scalar
+    kl_target: Scalar
+    value_clip: Scalar
+    """On the scale that values are learned on."""
+    reward_scale: Scalar
+    """What raw rewards are divided by."""
+    warmup_updates: Scalar
+    value_mean: Scalar = 0.0
+    value_std: Scalar = 1.0
+    """The scale that values are learned on (PopArt); 0 and 1 otherwise."""
+    entropy_weight_discrete: Scalar = 1.0
+    entropy_weight_continuous: Scalar = 1.0
+    entropy_floor_discrete: Scalar = -1e9
+    entropy_floor_continuous: Scalar = -1e9
+    """Nats per number of the action below which the entropy of a head is penalised."""
+    entropy_floor_weight: Scalar = 0.0
+    components: ComponentScales | None = None
+    """Where the reward has components."""
+
+
+class WeightingState(NamedTuple):
+    """A learned weighting of reward components."""
+
+    params: Weighting
+    opt_state: optax.OptState
+    prior: jax.Array
+    """[K] logits that the base weights are pulled to."""
+
+
+class TrainState(NamedTuple):
+    """What updates change."""
+
+    params: jax.Array
+    """The flat parameter vector of the policy and its values."""
+    opt_state: optax.OptState
+    updates: jax.Array
+    """Optimiser steps made so far."""
+    learning_rate_factor: jax.Array
+    """Factor on the learning rate, moved by the KL-adaptive schedule and by rescues; 1 otherwise."""
+    weighting: WeightingState | None = None
+    """Where the weights of reward components are learned."""
+
+
+class TransitionRows(NamedTuple):
+    """A rollout as B rows, ready to be cut into minibatches."""
+
+    inputs: Any
+    """Tree of [B, ...], the network's inputs."""
+    action: jax.Array  # [B, D]
+    log_prob: jax.Array  # [B], of the policy that collected
+    advantage: jax.Array  # [B]
+    target: jax.Array  # [B, K], on the scale that values are learned on
+    value: jax.Array  # [B, K], likewise, of the policy that collected
+    weight: jax.Array  # [B], 1 for transitions, 0 for resets
+    mask: jax.Array | None = None
+    """[B, M], the allowed actions; None where the environment has no masks."""
+    head_log_prob: jax.Array | None = None
+    """[B, H], where there is more than one head."""
+
+
+class ComponentStats(NamedTuple):
+    """Running statistics of reward components [K], in float64."""
+
+    rewards: RunningMoments
+    """Of the rewards of single steps."""
+    returns: RunningMoments
+    """Of the running discounted return of each."""
+    outputs: RunningMoments
+    """The same of what the first tier of normalisation gave."""
+    low: np.ndarray
+    high: np.ndarray
+    terminates: np.bool_
+    """Whether an episode has ever terminated."""
+    carry: np.ndarray  # [N, K]: discounted sums of running episodes
+    output_carry: np.ndarray  # [N, K]
+    warned_nested: np.bool_
+    warned_constant: np.ndarray  # [K]
+    warned_sum: np.bool_
+
+
+class GoodState(NamedTuple):
+    """What a rescue goes back to: parameters and the statistics that belong to them."""
+
+    train: TrainState
+    obs: RunningMoments
+    rewards: RunningMoments
+    targets: RunningMoments
+
+
+class Remedies(NamedTuple):
+    """What the doctor has changed so far; part of every checkpoint of a run with `--doctor act`."""
+
+    good: GoodState
+    rescues: np.int64
+    rollout_steps: np.int64
+    entropy_pace: np.float64
+    """The anneal of the entropy coefficient goes at this share of its planned pace."""
+    changed: np.int64
+    """The iteration of the last change; -1 before the first."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class OnPolicyState(EngineState):
+    """An on-policy run between two iterations: all that a checkpoint must hold."""
+
+    train: TrainState
+    rewards: RunningMoments
+    """Of the running discounted return."""
+    reward_carry: np.ndarray
+    """[N] discounted sums of running episodes."""
+    targets: RunningMoments
+    """Of value targets."""
+    components: ComponentStats | None = None
+    """Where the reward has components."""
+    remedies: Remedies | None = None
+    """Where the doctor may act."""

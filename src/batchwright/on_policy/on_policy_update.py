@@ -1,0 +1,358 @@
+"""All updates of one iteration as one compiled program: values and advantages, then epochs of shuffled minibatches."""
+
+# T steps, N environments, K reward components, B = T x N rows, M minibatches, S rows of one, E epochs, H heads.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from batchwright.data.rollout import Rollout
+from batchwright.envs.masks import choice_groups
+from batchwright.learn.returns import explained_variance, normalise_advantages
+from batchwright.nets.normalise import ObsStats, batch_moments
+from batchwright.nets.policy import Policy, join_leaves
+from batchwright.on_policy.algorithms import RolloutValues, find_algorithm, kl_estimate, value_loss
+from batchwright.on_policy.component_weighting import PolicyInputs, combine, start_weighting_state
+from batchwright.on_policy.entropy_loss import entropy_loss, head_metrics
+from batchwright.on_policy.large_minibatches import sum_over_pieces
+from batchwright.on_policy.on_policy_settings import UpdateSettings
+from batchwright.on_policy.on_policy_state import Hyper, Metrics, TrainState, TransitionRows, WeightingState
+from batchwright.store.minibatches import cut, layout
+
+PIECE_ROWS, PIECE_IMAGES = 2048, 32
+"""Rows whose activations, or patches, stay in the cache of the core that uses them (docs/log.md)."""
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=("values",), meta_fields=("names",))
+@dataclass(frozen=True)
+class PackedMetrics:
+    """Metrics in one vector, so that the host needs one transfer instead of thirty."""
+
+    values: jax.Array  # [number of names]
+    names: tuple[str, ...]
+
+    @classmethod
+    def pack(cls, metrics: Metrics) -> PackedMetrics:
+        return cls(jnp.stack([jnp.asarray(value, jnp.float32) for value in metrics.values()]), tuple(metrics))
+
+    def to_floats(self) -> dict[str, float]:
+        return dict(zip(self.names, np.asarray(self.values).tolist(), strict=True))
+
+
+Update = Callable[[TrainState, Rollout, ObsStats, Hyper, Any], tuple[TrainState, PackedMetrics]]
+"""(train state, rollout, observation statistics, hyper-parameters, minibatch order) -> (train state, metrics)."""
+
+
+class PreparedRollout(NamedTuple):
+    """A rollout ready for minibatches."""
+
+    rows: TransitionRows
+    metrics: Metrics
+    weighting: WeightingState | None
+    """After its own step, where the weights of components are learned."""
+
+
+def make_optimiser(settings: UpdateSettings) -> optax.GradientTransformation:
+    return optax.scale_by_adam(settings.adam_beta1, settings.adam_beta2, settings.adam_eps)
+
+
+def start_train_state(params: jax.Array, settings: UpdateSettings, prior: np.ndarray | None = None) -> TrainState:
+    """A train state before the first update; `prior` [K] is where a learned weighting begins."""
+    even = np.ones(len(settings.components))
+    weighting = start_weighting_state(even if prior is None else prior) if settings.learned_weighting else None
+    zero, one = jnp.zeros((), jnp.int32), jnp.ones((), jnp.float32)
+    return TrainState(params, make_optimiser(settings).init(params), zero, one, weighting)
+
+
+def make_update(policy: Policy, settings: UpdateSettings, rows: int, value_only: np.ndarray) -> Update:
+    """The update for rollouts of so many rows; compile it. The order of rows is [E, B].
+
+    `value_only` marks the parameters that move the values alone: the critic may have a learning rate of its own.
+    """
+    position_MS, inside_MS = layout(rows, settings.minibatches)
+    minibatch_step = make_minibatch_step(policy, settings, value_only)
+
+    def update(
+        train: TrainState, rollout: Rollout, stats: ObsStats, hyper: Hyper, order_EB: jax.Array
+    ) -> tuple[TrainState, PackedMetrics]:
+        prepared = prepare_rollout(policy, settings, train, rollout, stats, hyper)
+        train = train._replace(weighting=prepared.weighting)
+
+        def epoch(carry: Any, turn: tuple[jax.Array, jax.Array]) -> Any:
+            train, stopped = carry
+            number, order_B = turn
+            index = cut(order_B, position_MS)
+            minibatches = jax.tree.map(lambda column: column[index], prepared.rows)
+            minibatches = minibatches._replace(weight=minibatches.weight * inside_MS)
+            start = train, stopped, jnp.zeros_like(train.params)
+            (train, stopped, total), metrics_M = jax.lax.scan(
+                lambda carry, minibatch: minibatch_step(carry, minibatch, hyper), start, minibatches
+            )
+            train = adapt_learning_rate(train, metrics_M, hyper, number == 0) if settings.kl_adaptive else train
+            return (train, stopped), (metrics_M, jnp.square(total / settings.minibatches).sum())
+
+        epochs = jnp.arange(settings.epochs), order_EB
+        (train, _), (metrics_EM, mean_square_E) = jax.lax.scan(epoch, (train, jnp.zeros((), bool)), epochs)
+        metrics = summarise_updates(metrics_EM, mean_square_E, rows / settings.minibatches)
+        return train, PackedMetrics.pack(metrics | prepared.metrics | final_metrics(train, hyper))
+
+    return update
+
+
+def prepare_rollout(
+    policy: Policy, settings: UpdateSettings, train: TrainState, rollout: Rollout, stats: ObsStats, hyper: Hyper
+) -> PreparedRollout:
+    """Values, log-probs and advantages of the whole rollout in one pass."""
+    inputs = policy.preprocess(rollout.obs, stats)
+    out = policy.outputs_in_turn(train.params, inputs)
+    steps = rollout.reward.shape[0]
+    acted = jax.tree.map(lambda x: x[:steps], inputs)
+    head_log_prob = policy.heads.log_prob(out.params, out.raw[:steps], rollout.action, rollout.mask)
+    weight = rollout.valid.astype(jnp.float32)
+    values = _rollout_values(policy, settings, train.params, rollout, stats, hyper, out.value)
+    targets = find_algorithm(settings.algo).targets(values, hyper, settings.baseline)
+    metrics, weighting = rollout_metrics(policy, rollout), train.weighting
+    if settings.components:
+        assert hyper.components is not None
+        policy_inputs = PolicyInputs(acted, rollout.action, weight, rollout.mask)
+        mixed = combine(policy, settings, train, policy_inputs, targets.advantage, hyper.components)
+        advantage, weighting = (targets.advantage * mixed.weight).sum(-1), mixed.weighting
+        value, target = (values.value * mixed.weight).sum(-1), (targets.value_target * mixed.weight).sum(-1)
+        metrics |= mixed.metrics | value_metrics(value, target, weight)
+    else:
+        advantage = targets.advantage.sum(-1)
+        metrics |= value_metrics(values.value.sum(-1), targets.value_target.sum(-1), weight)
+    if settings.advantage_norm == "rollout":
+        advantage = normalise_advantages(advantage, weight)
+    rows = TransitionRows(
+        inputs=acted,
+        action=rollout.action,
+        log_prob=head_log_prob.sum(-1),
+        advantage=advantage,
+        target=(targets.value_target - hyper.value_mean) / hyper.value_std,
+        value=out.value[:steps],
+        weight=weight,
+        mask=rollout.mask,
+        head_log_prob=head_log_prob if len(policy.heads.heads) > 1 else None,
+    )
+    return PreparedRollout(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows), metrics, weighting)
+
+
+def _rollout_values(
+    policy: Policy,
+    settings: UpdateSettings,
+    params: jax.Array,
+    rollout: Rollout,
+    stats: ObsStats,
+    hyper: Hyper,
+    value: jax.Array,
+) -> RolloutValues:
+    """Scaled rewards and values of a rollout; `value` [T + 1, N, K] is on the scale that values are learned on."""
+    steps = rollout.reward.shape[0]
+    ended = rollout.terminated | rollout.truncated
+    real = value * hyper.value_std + hyper.value_mean
+    now, after = real[:steps], real[1:]
+    if rollout.final_obs is not None:
+        final = policy.outputs_in_turn(params, policy.preprocess(rollout.final_obs, stats)).value
+        after = jnp.where(ended[..., None], final * hyper.value_std + hyper.value_mean, after)
+    reward = rollout.reward / hyper.reward_scale
+    if settings.components:
+        assert hyper.components is not None
+        valid = rollout.valid.astype(jnp.float32)[..., None]
+        reward = (reward - hyper.components.shift) * hyper.components.factor * valid
+    return RolloutValues(reward, now, after, rollout.terminated, ended)
+
+
+def make_minibatch_step(policy: Policy, settings: UpdateSettings, value_only: np.ndarray) -> Any:
+    """One optimiser step on one minibatch; with a KL stop, no step once the policy has moved too far."""
+    optimiser = make_optimiser(settings)
+    grad_fn = jax.grad(make_loss(policy, settings), has_aux=True)
+
+    def take_step(train: TrainState, minibatch: TransitionRows, hyper: Hyper) -> tuple[TrainState, jax.Array, Metrics]:
+        if settings.advantage_norm == "minibatch":
+            minibatch = minibatch._replace(advantage=normalise_advantages(minibatch.advantage, minibatch.weight))
+        count = jnp.maximum(minibatch.weight.sum(), 1.0)
+        # Entropies and divergences of single heads are not sums over rows: they need the minibatch whole.
+        whole = settings.entropy_by_kind or minibatch.head_log_prob is not None
+        rows = minibatch.weight.shape[0]
+        pieces = 1 if whole else piece_count(rows, PIECE_IMAGES if policy.inputs.images else PIECE_ROWS)
+        compute = partial(grad_fn, policy.unravel(train.params), count=count, hyper=hyper)
+        gradient_tree, metrics = compute(minibatch) if pieces == 1 else sum_over_pieces(compute, minibatch, pieces)
+        gradient = join_leaves(gradient_tree)
+        norm = jnp.sqrt(jnp.square(gradient).sum())
+        clipped = gradient * jnp.minimum(1.0, hyper.max_grad_norm / (norm + 1e-6))
+        direction, opt_state = optimiser.update(clipped, train.opt_state)
+        if value_only.any():
+            direction = direction * jnp.where(value_only, hyper.value_rate_factor, 1.0)
+        moved = train._replace(opt_state=opt_state, updates=train.updates + 1)
+        step = current_learning_rate(moved, hyper) * (direction + hyper.weight_decay * train.params)
+        return moved._replace(params=train.params - step), gradient, metrics | {"gradient_norm": norm}
+
+    def minibatch_step(carry: Any, minibatch: TransitionRows, hyper: Hyper) -> Any:
+        train, stopped, total = carry
+        moved, gradient, metrics = take_step(train, minibatch, hyper)
+        if not settings.kl_stop:
+            return (moved, stopped, total + gradient), metrics | {"made": jnp.ones(()), "measured": jnp.ones(())}
+        metrics["measured"] = 1.0 - stopped
+        stopped = stopped | (metrics["kl"] > hyper.kl_stop)
+        train = jax.tree.map(lambda new, old: jnp.where(stopped, old, new), moved, train)
+        return (train, stopped, total + jnp.where(stopped, 0.0, gradient)), metrics | {"made": 1.0 - stopped}
+
+    return minibatch_step
+
+
+def make_loss(policy: Policy, settings: UpdateSettings) -> Callable[..., tuple[jax.Array, Metrics]]:
+    """The loss as a function of (parameter tree, rows, transitions of the whole minibatch, hyper-parameters)."""
+    algorithm = find_algorithm(settings.algo)
+
+    def loss(tree: Any, rows: TransitionRows, count: jax.Array, hyper: Hyper) -> tuple[jax.Array, Metrics]:
+        out = policy.outputs_of(tree, rows.inputs)
+        head_log_prob = policy.heads.log_prob(out.params, out.raw, rows.action, rows.mask)
+        log_prob = head_log_prob.sum(-1)
+
+        def mean(x: jax.Array) -> jax.Array:
+            return (x * rows.weight).sum() / count
+
+        entropy = policy.heads.entropy(out.params, out.raw, rows.action, rows.mask)
+        old_value = rows.value if settings.value_clipping else None
+        metrics = {
+            "policy_loss": mean(algorithm.policy_loss(log_prob, rows.log_prob, rows.advantage, hyper)),
+            "value_loss": mean(value_loss(out.value, rows.target, old_value, hyper.value_clip).sum(-1)),
+            "entropy": mean(entropy.sum(-1)),
+        }
+        total = metrics["policy_loss"] + hyper.value_weight * metrics["value_loss"]
+        if settings.entropy_by_kind:
+            total += entropy_loss(policy.heads, entropy, rows, hyper)
+        else:
+            total -= hyper.entropy_coef * metrics["entropy"]
+        ratio = jnp.exp(log_prob - rows.log_prob)
+        metrics |= {
+            "loss": total,
+            "kl": mean(kl_estimate(log_prob, rows.log_prob)),
+            "clip_fraction": mean(jnp.abs(ratio - 1.0) > hyper.clip_range),
+            "ratio_error": jnp.max(jnp.abs(ratio - 1.0) * rows.weight),
+        }
+        if rows.head_log_prob is not None:
+            metrics |= head_metrics(policy.heads, entropy, kl_estimate(head_log_prob, rows.head_log_prob), rows)
+        return total, metrics
+
+    return loss
+
+
+def piece_count(rows: int, most_rows: int) -> int:
+    """Into how many equal pieces a minibatch is cut: 1 up to `most_rows`, and where no near count divides the rows."""
+    least = -(-rows // most_rows)
+    return next((count for count in range(least, 2 * least) if rows % count == 0), 1)
+
+
+def current_learning_rate(train: TrainState, hyper: Hyper) -> jax.Array:
+    """The learning rate of the last update: scheduled, adapted, warmed up."""
+    warm = jnp.minimum(1.0, train.updates / jnp.maximum(hyper.warmup_updates, 1.0))
+    return jnp.asarray(hyper.learning_rate * train.learning_rate_factor * warm)
+
+
+def adapt_learning_rate(train: TrainState, metrics_M: Metrics, hyper: Hyper, first: jax.Array) -> TrainState:
+    """The learning rate down by 1.5 above twice the target KL, up by 1.5 below half of it.
+
+    The KL before the first update of a rollout is 0 at any rate, and after a stop nothing moves: both are left out.
+    """
+    counts = metrics_M["measured"].at[0].multiply(jnp.where(first, 0.0, 1.0))
+    kl = (metrics_M["kl"] * counts).sum() / jnp.maximum(counts.sum(), 1.0)
+    factor = jnp.where(kl > 2 * hyper.kl_target, 1 / 1.5, jnp.where(kl < hyper.kl_target / 2, 1.5, 1.0))
+    factor = jnp.where(counts.sum() > 0, factor, 1.0)
+    return train._replace(learning_rate_factor=jnp.clip(train.learning_rate_factor * factor, 1e-2, 1e2))
+
+
+def final_metrics(train: TrainState, hyper: Hyper) -> Metrics:
+    """Metrics of the parameters after all updates."""
+    return {
+        "learning_rate": current_learning_rate(train, hyper),
+        "finite_parameters": jnp.isfinite(train.params).all(),
+    }
+
+
+def summarise_updates(metrics_EM: Metrics, mean_square_E: jax.Array, minibatch_rows: float) -> Metrics:
+    """Means over the updates really made; the gradient noise scale over the epochs that were not stopped."""
+    made = metrics_EM["made"]
+    count = jnp.maximum(made.sum(), 1.0)
+    apart = ("made", "measured", "ratio_error")
+    means = {name: (value * made).sum() / count for name, value in metrics_EM.items() if name not in apart}
+    minibatches = made.shape[1]
+    whole_E = made.min(1)
+    square_E = jnp.square(metrics_EM["gradient_norm"]).mean(1)
+    # |G|^2 and its noise from one minibatch against the mean of all (McCandlish et al., 2018, appendix A.1).
+    signal = (minibatches * mean_square_E - square_E) / max(minibatches - 1, 1)
+    noise = (square_E - mean_square_E) * minibatch_rows * minibatches / max(minibatches - 1, 1)
+    means["updates"] = made.sum()
+    means["first_ratio_error"] = metrics_EM["ratio_error"][0, 0]
+    if minibatches > 1:
+        means["gradient_noise_scale"] = jnp.maximum((noise * whole_E).sum(), 0.0) / jnp.maximum(
+            (signal * whole_E).sum(), 1e-12
+        )
+    return means
+
+
+def rollout_metrics(policy: Policy, rollout: Rollout) -> Metrics:
+    """Whether all numbers are finite, and the scales of rewards, observations and actions."""
+    weight_TN = rollout.valid.astype(jnp.float32)
+    count = jnp.maximum(weight_TN.sum(), 1.0)
+    reward_TN = rollout.reward.sum(-1)
+    mean = (reward_TN * weight_TN).sum() / count
+    metrics = {
+        "finite_rollout": _is_finite(rollout),
+        "reward_abs_mean": (jnp.abs(reward_TN) * weight_TN).sum() / count,
+        "reward_std": jnp.sqrt((jnp.square(reward_TN - mean) * weight_TN).sum() / count),
+    }
+    if rollout.mask is not None:
+        metrics["empty_masks"] = _empty_masks(policy, rollout.mask, rollout.valid)
+    if policy.inputs.vector_size:
+        metrics |= _observation_metrics(policy.inputs.vector(jax.tree.map(lambda x: x[:-1], rollout.obs)))
+    boxes = [head.action for head in policy.heads.heads if head.kind == "box"]
+    if boxes:
+        outside = jnp.concatenate([jnp.abs(rollout.action[..., part]) > 1.0 for part in boxes], -1).mean(-1)
+        metrics["action_clip_fraction"] = (outside * weight_TN).sum() / count
+    return metrics
+
+
+def value_metrics(value_TN: jax.Array, target_TN: jax.Array, weight_TN: jax.Array) -> Metrics:
+    """How values agree with their targets; the moments of the targets feed PopArt and value clipping."""
+    count, mean, squares = batch_moments(target_TN.reshape(-1, 1), weight_TN.reshape(-1))
+    return {
+        "explained_variance": explained_variance(value_TN, target_TN, weight_TN),
+        "transitions": count,
+        "value_mean": (value_TN * weight_TN).sum() / jnp.maximum(count, 1.0),
+        "target_mean": mean[0],
+        "target_squares": squares[0],
+        "target_std": jnp.sqrt(squares[0] / jnp.maximum(count, 1.0)),
+    }
+
+
+def _is_finite(rollout: Rollout) -> jax.Array:
+    leaves = [leaf for leaf in jax.tree.leaves(rollout.obs) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in [*leaves, rollout.reward]]).all()
+
+
+def _empty_masks(policy: Policy, mask_TNM: jax.Array, valid_TN: jax.Array) -> jax.Array:
+    """How many transitions had a choice with nothing allowed."""
+    groups = [mask_TNM[..., part].any(-1) for _, part in choice_groups(policy.heads.spec)]
+    return jnp.sum(~jnp.stack(groups, -1).all(-1) & valid_TN)
+
+
+def _observation_metrics(vector_TNV: jax.Array) -> Metrics:
+    """Before normalisation; observations at resets count too."""
+    rows = vector_TNV.reshape(-1, vector_TNV.shape[-1])
+    std_V = rows.std(0)
+    varies_V = std_V > np.float32(1e-8)
+    return {
+        "obs_abs_max": jnp.abs(rows).max(),
+        "obs_std_min": jnp.where(varies_V.any(), jnp.where(varies_V, std_V, jnp.inf).min(), 0.0),
+        "obs_std_max": std_V.max(),
+    }

@@ -1,0 +1,1 @@
+"""Trained policies: load, call, evaluate, record a video."""

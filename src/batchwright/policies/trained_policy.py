@@ -1,0 +1,107 @@
+"""A trained policy to call."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from batchwright.config.schema import RECORDED
+from batchwright.core.errors import UserError
+from batchwright.envs import spaces
+from batchwright.envs.engines import make_engine
+from batchwright.envs.engines.host_arrays import native_tree
+from batchwright.envs.masks import flat_mask, refuse_empty
+from batchwright.envs.reward_components import NO_COMPONENTS
+from batchwright.nets.normalise import ObsStats, RunningMoments
+from batchwright.nets.policy import NetworkMaker, Policy
+from batchwright.planning.component_plan import component_names
+from batchwright.planning.plan import Plan
+from batchwright.regimes import make_trained_policy
+from batchwright.runs import checkpoints
+from batchwright.runs.evaluation import Evaluator, success_rate
+from batchwright.runs.launch import open_run
+from batchwright.watch.statistics import summarise
+
+PARAMS = ".train.params"
+"""Where every learner's checkpoint keeps the parameters of the policy that acts."""
+
+
+class TrainedPolicy:
+    """Call it with one observation of the environment; it gives the environment's own kind of action."""
+
+    def __init__(
+        self, plan: Plan, env: str, policy: Policy, params: np.ndarray, stats: ObsStats, iteration: int
+    ) -> None:
+        self.plan, self.env, self.iteration = plan, env, iteration
+        self.policy, self.params, self.stats = policy, jnp.asarray(params), stats
+        self._calls = 0
+
+        @jax.jit
+        def act(params: jax.Array, obs: Any, noise: Any, mask: Any) -> Any:
+            out = policy.outputs(params, policy.preprocess(obs, stats))
+            return policy.to_env(policy.heads.sample(out.params, out.raw, noise, mask))
+
+        self._act = act
+
+    def __call__(self, obs: Any, deterministic: bool = True, mask: Any = None) -> Any:
+        """The action for one observation; sampled where `deterministic` is False.
+
+        `mask` is what may be done, as the environment gives it in `info["action_mask"]`.
+        """
+        heads = self.policy.heads
+        noise = heads.no_noise((1,)) if deterministic else heads.noise(self._calls, (1,))
+        self._calls += not deterministic
+        one = jax.tree.map(lambda x: np.asarray(x)[None], self._stored(obs))
+        native = native_tree(heads.spec, self._act(self.params, one, noise, self._row(mask)))
+        return jax.tree.map(lambda x: x[0], native)
+
+    def _row(self, mask: Any) -> Any:
+        if mask is None:
+            return None
+        row = flat_mask(self.policy.heads.spec, mask, self.env)[None]
+        refuse_empty(self.policy.heads.spec, row, self.env)
+        return row
+
+    def _stored(self, obs: Any) -> Any:
+        spec = self.policy.inputs.spec
+        leaves = [
+            np.asarray(spaces.value_at(obs, path)).astype(spaces.stored_dtype(leaf)) - _start(leaf)
+            for path, leaf in spaces.leaves(spec)
+        ]
+        return spaces.unflatten(spec, leaves)
+
+    def evaluate(self, episodes: int = 20, seed: int = 0, deterministic: bool = True) -> dict[str, Any]:
+        """{"episodes", "mean", "median", "iqr", "iqm", "returns", ...} of whole episodes in fresh environments."""
+        evaluator = Evaluator.with_own_engine(self.env, self.plan["engine"], self.policy, episodes)
+        try:
+            found = evaluator(self.params, self.stats, seed, deterministic)
+            return summarise(found["returns"]) | success_rate(found)
+        finally:
+            evaluator.close()
+
+
+def _start(leaf: spaces.Leaf) -> Any:
+    return np.asarray(leaf.start or 0, np.int32) if isinstance(leaf, spaces.Discrete | spaces.MultiDiscrete) else 0
+
+
+def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
+    """The policy of a run's last good checkpoint, normalisers included; loading runs no code from the file."""
+    directory, resolved, plan = open_run(run)
+    if plan.regime == RECORDED:
+        raise UserError(f"{directory} is the run of a reward model, not of a policy.", ["batchwright.load_reward(run)"])
+    env = str(resolved.config.task.env)
+    engine = make_engine(env, 1, plan["engine"], components=component_names(plan) or NO_COMPONENTS)
+    policy = make_trained_policy(plan, engine, network)
+    engine.close()
+    found = checkpoints.load_named(directory.checkpoints, lambda text: warnings.warn(text, stacklevel=3))
+    if found is None:
+        raise UserError(f"{directory} has no checkpoint yet.", [f"batchwright resume {directory}"])
+    arrays, manifest = found
+    moments = RunningMoments(np.float64(arrays[".obs.count"]), arrays[".obs.mean"], arrays[".obs.squares"])
+    stats = moments.obs_stats(plan["normalize_obs"])
+    return TrainedPolicy(plan, env, policy, arrays[PARAMS], stats, manifest["iteration"])

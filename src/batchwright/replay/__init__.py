@@ -1,0 +1,1 @@
+"""Replay learning: SAC, DQN and return decomposition. Read `replay_learner.py` first, then `replay_update.py`."""

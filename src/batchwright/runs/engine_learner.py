@@ -1,0 +1,177 @@
+"""What learners with environments share: start, resume and evaluate them, count progress, write checkpoints."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import Generic
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from batchwright.collect.compiled_rollouts import (
+    Collect,
+    CollectState,
+    make_collect,
+    make_compiled_replay,
+    start_compiled,
+)
+from batchwright.collect.host_rollouts import make_host_collect, make_replay, start_host
+from batchwright.core.streams import Streams
+from batchwright.envs.engines import CompiledEngine, Engine, HostEngine
+from batchwright.envs.engines.engine import OnEvent
+from batchwright.nets.policy import Policy
+from batchwright.runs.checkpoints import load_actions, pack_actions
+from batchwright.runs.engine_state import EngineStateT
+from batchwright.runs.evaluation import Evaluator, success_rate
+from batchwright.runs.learner import CheckpointParts, Doctor, Evaluation, IterationResult, Record, SavedCheckpoint
+from batchwright.runs.run_settings import RunSettings
+from batchwright.watch.statistics import summarise
+
+
+class EngineLearner(ABC, Generic[EngineStateT]):
+    """A learner that steps an engine; implements what of `Learner` does not depend on the regime."""
+
+    normalize_obs: bool
+
+    def __init__(
+        self, settings: RunSettings, env: str, engine: Engine, policy: Policy, on_event: OnEvent | None = None
+    ) -> None:
+        self.settings, self.env, self.engine, self.policy = settings, env, engine, policy
+        self.streams = Streams(settings.seed)
+        self._on_event = on_event
+        self._evaluator: Evaluator | None = None
+        self.actions_since_start: list[np.ndarray] | None = None if self.resumes_from_state else []
+        """Actions [T, N, D] per iteration since the engine was started; None where a resume does not replay them."""
+        self.collect = self._make_collect()
+
+    @property
+    @abstractmethod
+    def collect_steps(self) -> int:
+        """Steps of one call of `collect`."""
+
+    @property
+    def resumes_from_state(self) -> bool:
+        """Whether the arrays of a checkpoint are all that a resume needs; else environments replay their actions."""
+        return self.engine.saves_state
+
+    @abstractmethod
+    def start(self) -> EngineStateT: ...
+
+    @abstractmethod
+    def iterate(self, state: EngineStateT) -> tuple[EngineStateT, IterationResult]: ...
+
+    @abstractmethod
+    def undo(self, state: EngineStateT, before: EngineStateT) -> EngineStateT: ...
+
+    @abstractmethod
+    def finished(self, state: EngineStateT) -> bool: ...
+
+    @abstractmethod
+    def record(self, state: EngineStateT, result: IterationResult, iteration_seconds: float) -> Record: ...
+
+    def rescue(self, state: EngineStateT, reason: str) -> tuple[EngineStateT, str] | None:
+        return None
+
+    def adjust(self, state: EngineStateT, at_checkpoint: bool, doctor: Doctor) -> tuple[EngineStateT, str | None]:
+        return state, None
+
+    def evaluate(self, state: EngineStateT) -> Evaluation:
+        """Plays whole episodes with exploration off; the seeds are the same at every evaluation."""
+        if self._evaluator is None:
+            self._evaluator = self.make_evaluator(self.settings.eval_episodes)
+        seed = self.streams.number("evaluation", 0)
+        found = self._evaluator(self.policy_params(state), state.obs_stats(self.normalize_obs), seed)
+        success = success_rate(found)
+        summary = summarise(found["returns"]) | success
+        metrics = {
+            **{f"eval_{name}": summary[name] for name in ("mean", "median", "iqm")},
+            **dict(zip(("eval_low", "eval_high"), summary["iqr"], strict=True)),
+            "eval_length_mean": float(found["lengths"].mean()),
+            **{f"eval_{name}": value for name, value in success.items()},
+        }
+        return Evaluation(summary, metrics, "evaluation", f"mean {summary['mean']:g}", {"returns": summary["returns"]})
+
+    def make_evaluator(self, episodes: int) -> Evaluator:
+        """An evaluator; an engine whose state is all in its arrays shares its compiled program with it."""
+        if self.engine.saves_state:
+            return Evaluator(self.env, self.engine, self.policy, episodes, self.collect, self.collect_steps)
+        return Evaluator.with_own_engine(self.env, self.engine.name, self.policy, episodes, self._on_event)
+
+    @abstractmethod
+    def policy_params(self, state: EngineStateT) -> jax.Array:
+        """The flat parameter vector of the policy that acts."""
+
+    def before_checkpoint(self, state: EngineStateT) -> EngineStateT:
+        """Restarts engines that cannot be saved from derived seeds, in resumed and uninterrupted runs alike."""
+        if self.actions_since_start is None:
+            return state
+        self.actions_since_start.clear()
+        iteration = int(state.counters.iteration)
+        counters = state.counters._replace(engine_started=np.int64(iteration))
+        return replace(self.cut_episodes(state), counters=counters, collect_state=self.start_engine(iteration))
+
+    @abstractmethod
+    def cut_episodes(self, state: EngineStateT) -> EngineStateT:
+        """Forgets what is known of running episodes, because the environments restart."""
+
+    def checkpoint_template(self, state: EngineStateT) -> EngineStateT:
+        return state if self.resumes_from_state else replace(state, collect_state=_without_engine(state.collect_state))
+
+    def save(self, state: EngineStateT, shared_folder: Path, scheduled: bool) -> CheckpointParts:
+        replays = not scheduled and self.actions_since_start is not None
+        files = pack_actions(self.actions_since_start or []) if replays else {}
+        return CheckpointParts(self.checkpoint_template(state), {"replay": replays, "env": self.env}, files)
+
+    def load(self, state: EngineStateT, saved: SavedCheckpoint) -> EngineStateT:
+        if self.resumes_from_state:
+            return state
+        started = int(state.counters.engine_started)
+        if not saved.manifest["replay"]:
+            return replace(state, collect_state=self.start_engine(started))
+        self.actions_since_start = load_actions(saved.folder)
+        return replace(state, collect_state=self.replay(started, self.actions_since_start, state.collect_state))
+
+    def start_engine(self, iteration: int) -> CollectState:
+        """Fresh environments from seeds that depend on the iteration alone."""
+        engine = self.engine
+        seed = self.streams.number("environments", iteration)
+        if isinstance(engine, HostEngine):
+            return start_host(engine, seed)
+        assert isinstance(engine, CompiledEngine)
+        state = start_compiled(engine, seed)
+        if not engine.saves_state:  # its program holds the address of the old environments
+            self.collect = self._make_collect()
+        return state
+
+    def replay(self, iteration: int, actions: list[np.ndarray], saved: CollectState) -> CollectState:
+        """Environments started as at `iteration` and stepped through recorded actions: back to where they were."""
+        started = self.start_engine(iteration)
+        if isinstance(self.engine, HostEngine):
+            step = make_replay(self.engine, self.policy)
+            for action in actions:
+                step(jnp.asarray(action))
+            return saved
+        assert isinstance(self.engine, CompiledEngine)
+        run = jax.jit(make_compiled_replay(self.engine, self.policy))
+        state = started.engine
+        for action in actions:
+            state = run(state, jnp.asarray(action))
+        return saved._replace(engine=state)
+
+    def _make_collect(self) -> Collect:
+        if isinstance(self.engine, HostEngine):
+            return make_host_collect(self.engine, self.policy, self.collect_steps)
+        assert isinstance(self.engine, CompiledEngine)
+        return jax.jit(make_collect(self.engine, self.policy))
+
+    def close(self) -> None:
+        self.engine.close()
+        if self._evaluator is not None:
+            self._evaluator.close()
+
+
+def _without_engine(state: CollectState) -> CollectState:
+    return state._replace(engine=())

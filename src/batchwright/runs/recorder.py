@@ -1,0 +1,157 @@
+"""Callbacks of the training loop that write the record, the events and the checkpoints of a run and show progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TextIO
+
+from batchwright.core.run_dir import RunDir
+from batchwright.doctor.finding import Finding
+from batchwright.doctor.live import LiveDoctor
+from batchwright.doctor.run_history import facts_of
+from batchwright.doctor.text import one_line
+from batchwright.planning.plan import Plan
+from batchwright.runs import checkpoints
+from batchwright.runs.learner import IterationResult, Learner, Record, RunState
+from batchwright.runs.non_finite import dump
+from batchwright.runs.versions import versions
+from batchwright.watch.gauges import AcceleratorGauge, MemoryGauge
+from batchwright.watch.lines import RETURN
+from batchwright.watch.metric_log import EventLog, MetricLog, read_events
+from batchwright.watch.progress import Progress
+from batchwright.watch.statistics import MovingStatistics
+from batchwright.watch.writers import make_writers
+
+
+@dataclass
+class OutputOptions:
+    """Where a run prints and which other loggers it writes to."""
+
+    quiet: bool = False
+    writers: tuple[str, ...] = ()
+    stream: TextIO = field(default_factory=lambda: sys.stdout)
+
+
+class Display(Protocol):
+    """What the terminal shows of a run."""
+
+    def header(self, run_dir: object, *lines: str) -> None: ...
+    def iteration(self, record: Mapping[str, Any]) -> None: ...
+    def note(self, message: str, *, warning: bool = False) -> None: ...
+
+
+MakeDisplay = Callable[[Sequence[Mapping[str, Any]]], Display]
+"""From the records before a resume to a display that goes on from them."""
+
+
+class RunRecorder:
+    """Implements `Callbacks` for one run directory."""
+
+    def __init__(
+        self, run: RunDir, plan: Plan, events: EventLog, options: OutputOptions, make_display: MakeDisplay | None = None
+    ) -> None:
+        self.run, self.plan, self.events, self.options = run, plan, events, options
+        self.metrics = MetricLog(run.metrics_path)
+        self._make_display = make_display or self._make_progress
+        self._gauges = MemoryGauge(), AcceleratorGauge()
+        self.evaluation: dict[str, Any] = {}
+        self.stop_requested: Callable[[], bool] = lambda: False
+        self.restore([])
+        self._writers = make_writers(options.writers, run, lambda message: self.on_warning("writer", 0, message))
+
+    def attach(self, learner: Learner[Any]) -> None:
+        """Sets the learner whose checkpoints and evaluations are recorded."""
+        self._learner = learner
+
+    def _make_progress(self, past: Sequence[Mapping[str, Any]]) -> Display:
+        return Progress(self.plan, self.options.stream, quiet=self.options.quiet, past=past)
+
+    def restore(self, past: Sequence[Mapping[str, Any]]) -> None:
+        """Continues moving averages, the curve and the doctor from the records before a resume."""
+        self.display = self._make_display(past)
+        self._moving = MovingStatistics()
+        self._moving.add_records(past, RETURN)
+        self._doctor = LiveDoctor(facts_of(self.plan)) if self.plan.get("doctor", "off") != "off" else None
+        if self._doctor is not None:
+            self._doctor.restore(past, read_events(self.run.events_path))
+
+    def on_warning(self, kind: str, iteration: int, message: str) -> None:
+        self.events.record(kind, iteration, message)
+        if self._doctor is not None:
+            self._doctor.add_event({"kind": kind, "iteration": iteration, "message": message})
+        self.display.note(message, warning=True)
+
+    def on_engine_event(self, event: dict[str, Any]) -> None:
+        """Records what an engine reports of its environments."""
+        self.events.record("environment", 0, str(event["error"]), **event)
+        self.display.note(_restart_message(event), warning=True)
+
+    def on_non_finite(self, iteration: int, result: IterationResult) -> None:
+        message = f"{result.non_finite}; the update of iteration {iteration} is undone."
+        if result.collected is not None and result.params_before is not None:
+            path = dump(self.run.dumps, iteration, result.collected.rollout, result.params_before)
+            message += f" Rollout: {path}"
+        self.on_warning("non-finite", iteration, message)
+
+    def on_record(self, record: Record) -> None:
+        for gauge in self._gauges:
+            record |= gauge.read()
+        self.metrics.record(record)
+        self._moving.add(record.get(RETURN))
+        for writer in self._writers:
+            writer.write(record)
+        self.display.iteration(record)
+        if self._doctor is not None:
+            self._show_advice(record["iteration"], self._doctor.check(record))
+
+    def evaluate(self, state: RunState, last: bool) -> Record:
+        """Metrics of an evaluation; none while the training return is below the threshold."""
+        threshold, moving = self.plan.get("eval_threshold"), self._moving.moving
+        if threshold is not None and not last and (moving is None or moving < threshold):
+            return {}
+        start_seconds = time.perf_counter()
+        found = self._learner.evaluate(state)
+        self.evaluation = found.summary
+        self.events.record(found.event, int(state.counters.iteration) - 1, found.message, **found.details)
+        return {**found.metrics, "evaluation_seconds": time.perf_counter() - start_seconds}
+
+    def on_checkpoint(self, state: RunState, scheduled: bool) -> None:
+        self.metrics.sync()
+        folder, iteration = self.run.checkpoints, int(state.counters.iteration)
+        parts = self._learner.save(state, folder / checkpoints.SHARED, scheduled)
+        about = {**parts.manifest, "versions": versions()}
+        checkpoints.save(folder, iteration, parts.state, about, parts.files, dict(parts.shared))
+        self.events.record("checkpoint", iteration, "scheduled" if scheduled else "asked for by a signal")
+
+    def remedy(self, plan: Plan, since_iteration: int) -> tuple[str, Finding] | None:
+        return None if self._doctor is None else self._doctor.remedy(facts_of(plan), since_iteration)
+
+    def final_advice(self, iteration: int) -> list[Finding]:
+        """Shows the doctor's last findings, however the run ended; returns all that are wrong then."""
+        if self._doctor is None:
+            return []
+        new, wrong = self._doctor.final_check()
+        self._show_advice(iteration, new)
+        return wrong
+
+    def _show_advice(self, iteration: int, findings: Sequence[Finding]) -> None:
+        for finding in findings:
+            text = one_line(finding)
+            details = {name: value for name, value in finding.to_dict().items() if name != "message"}
+            self.events.record("advice", iteration, text, **details)
+            self.display.note(f"doctor: {text}")
+
+    def close(self) -> None:
+        self._gauges[1].close()
+        self.metrics.close()
+        for writer in self._writers:
+            writer.close()
+
+
+def _restart_message(event: Mapping[str, Any]) -> str:
+    which = event.get("environments") or [event.get("environment")]
+    name = f"environment {which[0]}" if len(which) == 1 else f"the worker of environments {which[0]} to {which[-1]}"
+    return f"{name} was restarted ({event['restarts']} of at most {event['max_restarts']}): {event['error']}"

@@ -1,1 +1,0 @@
-"""The loops, and what they are built from."""

@@ -1,0 +1,30 @@
+"""A run killed again and again ends with the bits of one that nobody touched, whatever steps its environments."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from small_runs import record
+
+KILLS = int(os.environ.get("BATCHWRIGHT_KILLS", "3"))
+"""For each engine; BATCHWRIGHT_KILLS=10 takes about three times as long."""
+GYMNASIUM = ("gymnasium-sync", "gymnasium-async", "gymnasium-split", "gymnasium-vector")
+ENGINES = ("jax", "envpool", "envpool-host", *GYMNASIUM)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_killed_again_and_again_and_resumed_is_the_same_as_never_stopped(engine: str, tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "kill_again.py"
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), engine, str(KILLS)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == KILLS
+    whole = record(tmp_path / "whole")
+    assert record(tmp_path / "killed") == whole
+    assert len(whole) in (60, 120)
