@@ -29,6 +29,7 @@ PLANS = {
     "on-policy-episodes-unknown": {"preset": "balanced"},
     "on-policy-held": {"num_envs": 64, "hold": "transitions-per-update"},
     "replay-rrd": RRD_ON_VECTORS,
+    "replay-td3": {"algo": "td3", "obs_shape": "17", "action_size": 6},
     "replay-images": {"preset": "libero", "obs_shape": "256,256,3", "action_size": 7},
     "dataset-act": ACT_ON_12_GB,
     "dataset-fallback": {"preset": "lerobot-fallback", "gpu_memory_gb": 12, "cores": 32},

@@ -31,7 +31,7 @@ BASE: dict[str, Any] = {
     "rrd_timesteps_per_update": 8,
     "subsequence_timesteps": 4,
 }
-ENVS = {"sac": "IdentityContinuous-v0", "dqn": "CartPole-v1"}
+ENVS = {"sac": "IdentityContinuous-v0", "td3": "IdentityContinuous-v0", "dqn": "CartPole-v1"}
 # Field -> (algorithm, other value): numbers that an iteration is given, in one compiled program.
 GIVEN: dict[str, tuple[str, Any]] = {
     "learning_rate": ("sac", 0.02),
@@ -45,6 +45,9 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "target_entropy": ("sac", 2.0),
     "reward_learning_rate": ("sac", 0.1),
     "warmup_steps": ("sac", 48),
+    "exploration_noise": ("td3", 0.5),
+    "target_noise": ("td3", 0.1),
+    "target_noise_clip": ("td3", 0.01),
     "epsilon_start": ("dqn", 0.1),
     "epsilon_end": ("dqn", 0.9),
     "epsilon_share": ("dqn", 0.3),
@@ -56,6 +59,7 @@ BUILT: dict[str, tuple[Any, Any]] = {
     "adam_beta2": (0.9, lambda s: s.algorithm.adam),
     "adam_eps": (1e-3, lambda s: s.algorithm.adam),
     "learn_temperature": (False, lambda s: s.algorithm.own),
+    "policy_delay": (3, lambda s: s.algorithm.own),
     "redistribute": ("rrd-unbiased", lambda s: s.reward_model.unbiased),
     "hidden": ((5,), lambda s: s.policy.init(jax.random.key(0)).shape),
     "activation": ("tanh", lambda s: s.policy.outputs(s.policy.init(jax.random.key(0)), np.ones((1, 1))).raw.tolist()),
@@ -99,7 +103,7 @@ def test_the_lists_are_whole() -> None:
 
 @pytest.fixture(scope="module")
 def before() -> dict[str, str]:
-    return {algo: parameters(algo) for algo in ("sac", "dqn")}
+    return {algo: parameters(algo) for algo in ENVS}
 
 
 @pytest.mark.parametrize("name", GIVEN)
@@ -111,8 +115,9 @@ def test_the_number_changes_what_is_learned(name: str, before: dict[str, str]) -
 @pytest.mark.parametrize("name", BUILT)
 def test_the_number_changes_what_is_built(name: str) -> None:
     value, shown = BUILT[name]
+    algo = "td3" if name == "policy_delay" else "sac"
     one, other = (
-        make_replay_learner(plan(env=ENVS["sac"], algo="sac", **(BASE | change)), ENVS["sac"])
+        make_replay_learner(plan(env=ENVS[algo], algo=algo, **(BASE | change)), ENVS[algo])
         for change in ({}, {name: value})
     )
     assert shown(one) != shown(other)

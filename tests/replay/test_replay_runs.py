@@ -46,7 +46,12 @@ def start(folder: Path, **changes: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("env", "algo", "solved"), [("IdentityDiscrete-v0", "dqn", 15.0), ("IdentityContinuous-v0", "sac", -1.0)]
+    ("env", "algo", "solved"),
+    [
+        ("IdentityDiscrete-v0", "dqn", 15.0),
+        ("IdentityContinuous-v0", "sac", -1.0),
+        ("IdentityContinuous-v0", "td3", -1.0),
+    ],
 )
 def test_identity_tasks_are_solved(env: str, algo: str, solved: float) -> None:
     """A policy that does not look gets 4 of 16, or about -16/3 with the best constant."""
@@ -106,8 +111,9 @@ def test_a_run_repeats_to_the_bit_wherever_its_buffer_lies(finished: Path, tmp_p
     [
         {"engine": "gymnasium-sync", "store_next_obs": True},
         SHORT | {"algo": "dqn", "redistribute": "rrd-unbiased"},
+        {"algo": "td3"},
     ],
-    ids=["gymnasium", "rrd"],
+    ids=["gymnasium", "rrd", "td3"],
 )
 def test_terminated_and_resumed_is_the_same_as_never_stopped(changes: dict[str, Any], tmp_path: Path) -> None:
     """Stopped before and after a scheduled checkpoint, at which engines that cannot be saved start anew."""

@@ -76,6 +76,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "sac": REPLAY | {"env": "IdentityContinuous-v0", "algo": "sac"},
     "sac-rrd": REPLAY | {"env": "IdentityContinuous-v0", "algo": "sac"} | RRD,
+    "td3": REPLAY | {"env": "IdentityContinuous-v0", "algo": "td3"},
     "dqn": REPLAY | {"env": "CartPole-v1", "algo": "dqn"},
 }
 

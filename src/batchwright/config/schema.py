@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 ON_POLICY_ALGOS = ("ppo", "a2c", "reinforce")
-REPLAY_ALGOS = ("sac", "dqn")
+REPLAY_ALGOS = ("sac", "td3", "dqn")
 ALGOS = ON_POLICY_ALGOS + REPLAY_ALGOS
 POLICIES = ("act", "smolvla")
 HOLDS = ("transitions-per-update", "reuse", "total-steps")
@@ -157,6 +157,19 @@ class Replay:
         high=100.0,
         regimes=(REPLAY,),
     )
+    exploration_noise: float | None = setting(
+        "standard deviation of the noise on td3's actions, on the scale -1..1", low=0.0, high=2.0, regimes=(REPLAY,)
+    )
+    target_noise: float | None = setting(
+        "standard deviation of the noise on next actions in td3's targets, on the scale -1..1",
+        low=0.0,
+        high=2.0,
+        regimes=(REPLAY,),
+    )
+    target_noise_clip: float | None = setting(
+        "largest noise on a next action in td3's targets, on the scale -1..1", low=0.0, high=2.0, regimes=(REPLAY,)
+    )
+    policy_delay: int | None = count("updates of td3's critics for one of its actor", "updates", (REPLAY,), high=10**6)
     epsilon_start: float | None = setting(
         "dqn's epsilon at the start: probability of a random action", low=0.0, high=1.0, regimes=(REPLAY,)
     )

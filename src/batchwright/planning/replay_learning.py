@@ -40,6 +40,15 @@ def _settle_sac(ledger: Ledger) -> None:
     ledger.setting("target_entropy", -1.0, "-1 per action dimension (Haarnoja et al., 2018)", unit="nats")
 
 
+def _settle_td3(ledger: Ledger) -> None:
+    ledger.setting("polyak", 0.005, "Fujimoto et al., 2018", unit="")
+    ledger.setting("exploration_noise", 0.1, "Fujimoto et al., 2018", unit="")
+    ledger.setting("target_noise", 0.2, "Fujimoto et al., 2018", unit="")
+    ledger.setting("target_noise_clip", 0.5, "Fujimoto et al., 2018", unit="")
+    delay = ledger.setting("policy_delay", 2, "the actor learns from critics that have settled (Fujimoto et al., 2018)")
+    ledger.setting("updates_per_target", delay, "with the actor")
+
+
 def _settle_dqn(ledger: Ledger) -> None:
     ledger.setting("polyak", 1.0, "the target is a copy", unit="")
     ledger.setting("updates_per_target", 1000, "long enough for a stable target, short enough to follow")
@@ -58,6 +67,14 @@ REPLAY_DEFAULTS = {
         learning_rate=3e-4,
         transitions_per_update=256,
         passes=16,
+    ),
+    "td3": AlgorithmDefaults(
+        settle=_settle_td3,
+        own=("exploration_noise", "target_noise", "target_noise_clip", "policy_delay"),
+        discrete=False,
+        learning_rate=3e-4,
+        transitions_per_update=256,
+        passes=13,
     ),
     "dqn": AlgorithmDefaults(
         settle=_settle_dqn,

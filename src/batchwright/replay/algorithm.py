@@ -19,6 +19,7 @@ from batchwright.replay.dqn import Dqn
 from batchwright.replay.replay_settings import ReplaySettings
 from batchwright.replay.replay_state import Metrics, ReplayHyper, StepSizes, TrainState
 from batchwright.replay.sac import Sac
+from batchwright.replay.td3 import Td3
 from batchwright.store.replay_buffer import Batch
 
 TrainT = TypeVar("TrainT", bound=TrainState)
@@ -58,7 +59,11 @@ class ReplayAlgorithm(Protocol[TrainT]):
         """Metrics of an iteration that began after `env_steps` steps, beside those of the updates."""
 
 
-REPLAY_ALGORITHMS: dict[str, Callable[[ReplaySettings, Engine], ReplayAlgorithm[Any]]] = {"sac": Sac, "dqn": Dqn}
+REPLAY_ALGORITHMS: dict[str, Callable[[ReplaySettings, Engine], ReplayAlgorithm[Any]]] = {
+    "sac": Sac,
+    "td3": Td3,
+    "dqn": Dqn,
+}
 
 
 def make_algorithm(settings: ReplaySettings, engine: Engine) -> ReplayAlgorithm[Any]:
