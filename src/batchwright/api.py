@@ -37,19 +37,19 @@ def plan(
     config: str | Path | None = None,
     machine: Machine | None = None,
     trainer: str | None = None,
-    **wishes: Any,
+    **settings: Any,
 ) -> Plan:
     """Every batch-like number for a task, an algorithm and a machine, without training.
 
-    `wishes` are the flags of `batchwright plan` with underscores (`num_envs=1000`); `trainer` is "rl_games", "sb3"
-    or "lerobot" where another trainer's demands must be met. Raises `UserError` for wishes that contradict.
+    `settings` are the flags of `batchwright plan` with underscores (`num_envs=1000`); `trainer` is "rl_games", "sb3"
+    or "lerobot" where another trainer's demands must be met. Raises `UserError` for settings that contradict.
     """
-    resolved = resolve({"env": env, **wishes}, preset, config)
+    resolved = resolve({"env": env, **settings}, preset, config)
     return plan_resolved(resolved, machine or probe_machine(), trainer)
 
 
 def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = None) -> Plan:
-    """The plan of merged wishes; looks the environment up where one is named."""
+    """The plan of merged settings; describes the environment where one is named."""
     if trainer is not None and trainer not in TRAINERS:
         raise unknown("trainer", trainer, TRAINERS, "--for")
     name = resolved.config.task.env
@@ -98,18 +98,18 @@ def train(
     quiet: bool = False,
     writers: tuple[str, ...] = (),
     network: NetworkMaker | None = None,
-    **wishes: Any,
+    **settings: Any,
 ) -> Result:
     """Plans and trains; returns where the run lies and its final evaluation.
 
-    `wishes` are the flags of `batchwright train` with underscores; `network` is a function (inputs, raw outputs,
+    `settings` are the flags of `batchwright train` with underscores; `network` is a function (inputs, raw outputs,
     values) -> `batchwright.Network` that replaces the built-in network.
     """
     from batchwright.runs.recorder import OutputOptions
     from batchwright.watch.writers import check_writers
 
     check_writers(writers)
-    run = prepare(env, preset=preset, config=config, run_dir=run_dir, quiet=quiet, network=network, **wishes)
+    run = prepare(env, preset=preset, config=config, run_dir=run_dir, quiet=quiet, network=network, **settings)
     return _train_and_report(run, OutputOptions(quiet=quiet, writers=writers), network)
 
 
@@ -122,7 +122,7 @@ def prepare(
     quiet: bool = False,
     network: NetworkMaker | None = None,
     on_plan: Callable[[Plan], None] | None = None,
-    **wishes: Any,
+    **settings: Any,
 ) -> Path:
     """A run directory with its plan, nothing trained yet: `resume` trains it; `on_plan` is shown the plan first."""
     keep_programs()
@@ -132,7 +132,7 @@ def prepare(
     if run_dir is not None:
         RunDir.refuse_used(run_dir)  # before engines are measured, which takes seconds
     resolved, made = plan_to_train(
-        env, preset, config, None if quiet else print, own_network=network is not None, **wishes
+        env, preset, config, None if quiet else print, own_network=network is not None, **settings
     )
     if on_plan is not None:
         on_plan(made)
@@ -143,18 +143,19 @@ def plan_to_train(
     env: str,
     preset: str | None,
     config: str | Path | None,
-    say: Callable[[str], None] | None,
+    on_message: Callable[[str], None] | None,
     own_network: bool = False,
-    **wishes: Any,
+    **settings: Any,
 ) -> tuple[Resolved, Plan]:
     """The plan of a run on this machine: engine and number of environments measured where they are not stated."""
     from batchwright.envs.catalog import describe
+    from batchwright.planning.component_plan import component_names
     from batchwright.planning.network_plan import OWN_NETWORK
     from batchwright.regimes import refuse_untrainable
     from batchwright.runs.engine_choice import choose_engine, with_choice
     from batchwright.runs.learner_threads import with_threads
 
-    flags = {"env": env, **{name: value for name, value in wishes.items() if value is not None}}
+    flags = {"env": env, **{name: value for name, value in settings.items() if value is not None}}
     resolved = resolve(flags, preset, config)
     if resolved.config.regime == DATASET:
         raise UserError(
@@ -167,15 +168,15 @@ def plan_to_train(
     first = with_threads(make_plan(resolved, machine, facts))  # before anything is compiled
     refuse_untrainable(first)
     measured: dict[str, str] = {}
-    wished = resolved.config.running.engine or "auto"
-    if wished in ("auto", "gymnasium"):
-        family = "" if wished == "auto" else wished
+    stated_engine = resolved.config.running.engine or "auto"
+    if stated_engine in ("auto", "gymnasium"):
+        family = "" if stated_engine == "auto" else stated_engine
         by_episodes = first.get("rollout_episodes") is not None
         stated = [name for name in ("num_envs", "rollout_steps") if resolved.origin(name) is not None]
         # With replay more environments would be another update ratio, or updates that wait longer.
         free = not (family or stated or by_episodes or replays)
-        keys = () if facts.reward_names or first.get("components") in (None, "none") else first["components"].split(",")
-        choice = choose_engine(env, first["num_envs"], free, say or (lambda text: None), family, keys)
+        keys = () if facts.reward_names else component_names(first)
+        choice = choose_engine(env, first["num_envs"], free, on_message or (lambda text: None), family, keys)
         resolved, measured = with_choice(resolved, choice, flags, preset, config)
     made = with_threads(make_plan(resolved, machine, facts, measured=measured))
     if own_network:
@@ -255,13 +256,13 @@ def learn_reward(
     config: str | Path | None = None,
     run_dir: str | Path | None = None,
     quiet: bool = False,
-    **wishes: Any,
+    **settings: Any,
 ) -> RewardResult:
-    """Learns the rewards of single steps from the returns of recorded episodes; says where the run lies and its fit.
+    """Learns the rewards of single steps from the returns of recorded episodes; returns where the run lies and its fit.
 
-    `wishes` are the flags of `batchwright rrd` with underscores.
+    `settings` are the flags of `batchwright rrd` with underscores.
     """
-    run = prepare_reward(data, preset=preset, config=config, run_dir=run_dir, **wishes)
+    run = prepare_reward(data, preset=preset, config=config, run_dir=run_dir, **settings)
     return resume_reward(run, quiet=quiet)
 
 
@@ -272,13 +273,13 @@ def prepare_reward(
     config: str | Path | None = None,
     run_dir: str | Path | None = None,
     on_plan: Callable[[Plan], None] | None = None,
-    **wishes: Any,
+    **settings: Any,
 ) -> Path:
     """A run directory of a reward model with its plan, nothing trained yet; `on_plan` is shown the plan first."""
     set_up_jax()
     from batchwright.reward.reward_run import prepare_reward as prepare_run
 
-    flags = {"data": None if data is None else str(data), **wishes}
+    flags = {"data": None if data is None else str(data), **settings}
     return prepare_run(flags, preset, config, run_dir, on_plan)
 
 
@@ -311,7 +312,7 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
         findings = [log.with_trainer_settings(finding) for finding in triage(log.records, log.facts)]
         return Diagnosis(str(found), f"log of {log.trainer}", len(log.records), findings, (), log.unknown)
     if not ours:
-        RunDir.open(run)  # says what is wrong with the path
+        RunDir.open(run)  # raises what is wrong with the path
     remarks = []
     try:
         facts = facts_of(plan_from_dict(json.loads(found.plan_path.read_text())))
@@ -338,7 +339,7 @@ def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
 
 
 def set_up_jax() -> None:
-    """Settings that must stand before JAX starts, where no plan says how many threads it gets; the user's own stay.
+    """Environment variables that JAX reads when it starts, where no plan sets its threads; the user's own values stay.
 
     XLA's threads cost more than they bring on the small programs of policy training (docs/log.md).
     """

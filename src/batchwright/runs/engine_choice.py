@@ -1,4 +1,4 @@
-"""Which engine, and how many environments: chosen by measurement, remembered, and said."""
+"""Chooses the engine and the number of environments by measurement, and caches the choice."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SECONDS_EACH = 0.25
 # Two measurements of one engine differ by up to a third on a busy machine: a smaller gain is no reason to change.
 MATERIAL_GAIN = 1.5
 SPLIT_GAIN = 1.25
-"""Split over processes, the same environments give the same numbers: a smaller gain is enough."""
+"""Splitting environments over processes changes no number: a smaller gain is enough."""
 ONE_BY_ONE, SPLIT, WORKERS = "gymnasium-sync", "gymnasium-split", "gymnasium-async"
-"""Of the two that need processes the first alone is measured: it has the same cores and one process less to wake."""
+"""Of the two engines with processes only the split one is measured: it uses the same cores and one process less."""
 ENVS_TRIED = (8, 16, 32)
 ENOUGH_STEPS_PER_SECOND = 1e6
-"""From here on training does not wait for environments: an update takes 2 us a transition or more (docs/log.md)."""
+"""Faster engines gain nothing: an update takes at least 2 us per transition (docs/log.md)."""
 PYTHON_STEP_SECONDS = 100e-6
-"""What the policy adds to every step of an engine that Python drives: 0.10 ms measured (docs/log.md)."""
+"""Time that the policy adds to every step of an engine that Python drives: 0.10 ms measured (docs/log.md)."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,22 @@ def choose_engine(
     env: str,
     num_envs: int,
     may_change_envs: bool,
-    say: Callable[[str], None],
+    on_message: Callable[[str], None],
     family: str = "",
     info_keys: Sequence[str] = (),
 ) -> Choice:
-    """The fastest engine for an environment; the same answer on the same machine, because it is remembered.
+    """The fastest engine for an environment; the choice is cached, so the same machine gives the same answer.
 
-    `family` is how the names of the engines begin that may be chosen; `info_keys` are entries of info that the engine
-    has to give.
+    `family` is the prefix of the engines that may be chosen; `info_keys` are entries of `info` that the engine must
+    provide.
     """
     may_split = started_by_command() and usable_cores() > 1 and num_envs > 1
     wanted = f"{family}|{','.join(info_keys)}|{'split' if may_split else ''}"
-    memory = _Memory(f"{env}|{num_envs}|{may_change_envs}|{usable_cores()}|{_versions()}|{wanted}")
-    known = memory.read()
+    cache = _Cache(f"{env}|{num_envs}|{may_change_envs}|{usable_cores()}|{_versions()}|{wanted}")
+    known = cache.read()
     if known is not None:
         return Choice(known["engine"], known["num_envs"], known["reason"] + " (measured earlier on this machine)")
-    # A task of ours is measured before EnvPool is asked: its import takes 2 s.
+    # Our own tasks are measured before EnvPool is imported, which takes 2 s.
     ours = env in OWN_TASKS and not family and not info_keys
     rates = _measure(env, [num_envs], ["jax"]) if ours else {}
     enough = ours and rates["jax", num_envs] >= ENOUGH_STEPS_PER_SECOND
@@ -79,24 +79,24 @@ def choose_engine(
     if may_change_envs:
         rates |= _measure(env, [count for count in ENVS_TRIED if count != num_envs], [engine])
     best = _best([(engine, count) for count in sorted({num_envs, *ENVS_TRIED})], rates, first=(engine, num_envs))
-    told = ", ".join(f"{name} x {count}: {rate:,.0f}" for (name, count), rate in sorted(rates.items()))
-    choice = Choice(*best, f"measured steps/s: {told}")
-    memory.write({"engine": choice.engine, "num_envs": choice.num_envs, "reason": choice.reason})
-    say(choice.reason)
+    measured = ", ".join(f"{name} x {count}: {rate:,.0f}" for (name, count), rate in sorted(rates.items()))
+    choice = Choice(*best, f"measured steps/s: {measured}")
+    cache.write({"engine": choice.engine, "num_envs": choice.num_envs, "reason": choice.reason})
+    on_message(choice.reason)
     return choice
 
 
 def gives_info(env: str, engine: str, keys: Sequence[str]) -> bool:
-    """Whether an engine may give these entries of info: ours in JAX gives none, EnvPool states what it gives."""
+    """Whether an engine provides these entries of `info`: our JAX engine has none, EnvPool declares its own."""
     if engine == "envpool":
         return set(keys) <= set(envpool_source.info_keys(env))
     return engine != "jax"
 
 
 def started_by_command() -> bool:
-    """Whether this is the command `batchwright`, which worker processes can import without starting it again.
+    """Whether this process is the command `batchwright`, which worker processes can import without running it again.
 
-    A program of the user's own may lack the guard `if __name__ == "__main__"`: there workers have to be asked for.
+    A user's own program may lack the guard `if __name__ == "__main__"`: there, engines with workers must be stated.
     """
     return Path(getattr(sys.modules["__main__"], "__file__", None) or "").stem in ("batchwright", "cli")
 
@@ -110,7 +110,7 @@ def _measure(env: str, counts: list[int], engines: list[str]) -> Rates:
 
 
 def _measure_until_enough(env: str, num_envs: int, engines: list[str]) -> Rates:
-    """In the order of preference, up to the first that is fast enough: the rest costs imports and compilation."""
+    """Measures in the order of preference and stops at the first that is fast enough: others cost imports and time."""
     rates: Rates = {}
     for name in engines:
         rates |= _measure(env, [num_envs], [name])
@@ -129,7 +129,7 @@ def _best(candidates: list[tuple[str, int]], rates: Rates, first: tuple[str, int
 
 
 def _driven_rate(engine: str, num_envs: int, rate: float) -> float:
-    """Steps per second with a policy in the loop: an engine driven from Python pays for the way there and back."""
+    """Steps per second with a policy in the loop, which an engine driven from Python pays for at every step."""
     if not engine.startswith("gymnasium"):
         return rate
     return num_envs / (num_envs / rate + PYTHON_STEP_SECONDS)
@@ -138,7 +138,7 @@ def _driven_rate(engine: str, num_envs: int, rate: float) -> float:
 def with_choice(
     resolved: Resolved, choice: Choice, flags: dict[str, Any], preset: str | None, config_file: Any
 ) -> tuple[Resolved, dict[str, str]]:
-    """The wishes with the choice stated, and the reasons of what was measured."""
+    """The settings with the choice stated, and the reasons of what was measured."""
     measured = {"engine": choice.reason}
     stated = {**flags, "engine": choice.engine}
     by_steps = resolved.config.regime == ON_POLICY and resolved.config.experience.rollout_episodes is None
@@ -150,8 +150,8 @@ def with_choice(
     return resolve(stated, preset, config_file), measured
 
 
-class _Memory:
-    """What was measured on this machine, by environment and versions; a damaged or absent file is no memory."""
+class _Cache:
+    """Choices measured on this machine, by environment and versions; a damaged file counts as empty."""
 
     def __init__(self, key: str) -> None:
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

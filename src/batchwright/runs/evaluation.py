@@ -1,4 +1,4 @@
-"""Evaluation: exploration off, its own seeds, its own environments; training does not notice."""
+"""Evaluation with exploration off, in environments and with seeds of its own, so that training is not affected."""
 
 # T steps of a chunk, N environments.
 
@@ -14,7 +14,7 @@ from batchwright.collect.episode_rollouts import LONGEST_EPISODE_STEPS, shares
 from batchwright.collect.host_rollouts import make_host_collect, start_host
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
-from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, make_engine
+from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, evaluation_engine, make_engine
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.envs.reward_components import NO_COMPONENTS
 from batchwright.nets.normalise import ObsStats
@@ -25,7 +25,7 @@ CHUNK_STEPS = 64
 
 
 class Evaluator:
-    """Plays whole episodes; every environment has its share in advance, so that short episodes are not over-counted."""
+    """Plays whole episodes; each environment gets its share in advance, so that short episodes are not over-counted."""
 
     def __init__(self, env: str, engine: Engine, policy: Policy, episodes: int, collect: Any, chunk_steps: int) -> None:
         self._env, self._engine, self._policy, self._episodes = env, engine, policy, episodes
@@ -36,18 +36,17 @@ class Evaluator:
         cls, env: str, engine_name: str, policy: Policy, episodes: int, on_event: OnEvent | None = None
     ) -> Evaluator:
         """With environments of its own."""
-        # EnvPool is driven from Python here: its compiled form would be compiled anew for every evaluation.
-        name = "envpool-host" if engine_name == "envpool" else engine_name
-        engine = make_engine(env, min(episodes, EVAL_ENVS), name, on_event=on_event, components=NO_COMPONENTS)
+        name, num_envs = evaluation_engine(engine_name), min(episodes, EVAL_ENVS)
+        engine = make_engine(env, num_envs, name, on_event=on_event, components=NO_COMPONENTS)
         if isinstance(engine, HostEngine):
             return cls(env, engine, policy, episodes, make_host_collect(engine, policy, CHUNK_STEPS), CHUNK_STEPS)
         assert isinstance(engine, CompiledEngine)
         return cls(env, engine, policy, episodes, jax.jit(make_collect(engine, policy)), CHUNK_STEPS)
 
-    def __call__(self, flat: Any, stats: ObsStats, seed: int, deterministic: bool = True) -> dict[str, np.ndarray]:
+    def __call__(self, params: Any, stats: ObsStats, seed: int, deterministic: bool = True) -> dict[str, np.ndarray]:
         """{"returns", "lengths", "success"} of the episodes, in the order of environments and of their episodes.
 
-        `success` is 1, 0 or NaN (not told).
+        `success` is 1, 0, or NaN where the environment reports none.
         """
         num_envs = self._engine.num_envs
         share = shares(self._episodes, num_envs)
@@ -60,7 +59,7 @@ class Evaluator:
                 if deterministic
                 else self._policy.heads.noise(streams.number("evaluated-actions", chunk), shape)
             )
-            state, _, episodes = self._collect(flat, stats, state, noise)
+            state, _, episodes = self._collect(params, stats, state, noise)
             returns, lengths = np.asarray(episodes.returns), np.asarray(episodes.lengths)
             success = np.full(shape, np.nan) if episodes.success is None else np.asarray(episodes.success)
             for t, i in np.argwhere(np.asarray(episodes.ended)):
@@ -82,6 +81,6 @@ class Evaluator:
 
 
 def success_rate(found: dict[str, np.ndarray]) -> dict[str, float]:
-    """{"success_rate"} of evaluated episodes; empty where the environment tells nothing of success."""
+    """{"success_rate"} of evaluated episodes; empty where the environment does not report success."""
     success = found["success"]
     return {"success_rate": float(np.nanmean(success))} if np.isfinite(success).any() else {}

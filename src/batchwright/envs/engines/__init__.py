@@ -2,7 +2,7 @@
 
 from batchwright.envs.engines.engine import CompiledEngine, Engine, HostEngine, Step, env_seed, env_seeds
 from batchwright.envs.engines.measure import Measured, measure_engines, random_actions
-from batchwright.envs.engines.select import ENGINES, available_engines, make_engine
+from batchwright.envs.engines.select import ENGINES, available_engines, evaluation_engine, make_engine
 
 __all__ = [
     "ENGINES",
@@ -14,6 +14,7 @@ __all__ = [
     "available_engines",
     "env_seed",
     "env_seeds",
+    "evaluation_engine",
     "make_engine",
     "measure_engines",
     "random_actions",

@@ -16,6 +16,8 @@ from batchwright.envs.jax_adapters import adapt
 from batchwright.envs.tasks import OWN_TASKS
 
 ENGINES = ENGINE_CHOICES
+EVALUATION_ENGINES = {"envpool": "envpool-host"}
+"""EnvPool's compiled rollout is compiled again for every start: evaluations drive it from Python."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ class Wanted:
     def source(self) -> EnvSource:
         """How a single Gymnasium environment is made."""
         return EnvSource(self.name, self.max_episode_steps, dict(self.env_kwargs))
+
+
+def evaluation_engine(name: str) -> str:
+    """The engine that evaluates what another trained on."""
+    return EVALUATION_ENGINES.get(name, name)
 
 
 def make_engine(
