@@ -36,3 +36,6 @@ FloatB: TypeAlias = Array  # [B] float32
 IntB: TypeAlias = Array  # [B] int32
 BoolB: TypeAlias = Array  # [B] bool
 FloatBD: TypeAlias = Array  # [B, D] float32
+FloatBK: TypeAlias = Array  # [B, K] float32
+FloatBH: TypeAlias = Array  # [B, H] float32, H heads of an action
+BoolBM: TypeAlias = Array  # [B, M] bool

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from batchwright.core.errors import unknown
+from batchwright.data.arrays import BoolTN, FloatTNK
 from batchwright.learn.returns import gae
 from batchwright.on_policy.on_policy_state import Hyper, Scalar
 
@@ -17,19 +18,20 @@ from batchwright.on_policy.on_policy_state import Hyper, Scalar
 class RolloutValues(NamedTuple):
     """Rewards and values of a rollout, on the scale that the values predict."""
 
-    reward: jax.Array  # [T, N, K]
-    value: jax.Array  # [T, N, K]
-    next_value: jax.Array
-    """[T, N, K] of the true successor, the last observation of an episode included."""
-    terminated: jax.Array  # [T, N]
-    ended: jax.Array  # [T, N], terminated or truncated
+    reward: FloatTNK
+    value: FloatTNK
+    next_value: FloatTNK
+    """Of the true successor, the last observation of an episode included."""
+    terminated: BoolTN
+    ended: BoolTN
+    """Terminated or truncated."""
 
 
 class Targets(NamedTuple):
-    """What the policy and the values learn from; [T, N, K]."""
+    """What the policy and the values learn from."""
 
-    advantage: jax.Array
-    value_target: jax.Array
+    advantage: FloatTNK
+    value_target: FloatTNK
 
 
 class OnPolicyAlgorithm(Protocol):

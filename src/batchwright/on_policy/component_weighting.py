@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
+from batchwright.data.arrays import BoolTNM, FloatTN, FloatTND, Tree
 from batchwright.learn import weighting as learned
 from batchwright.nets.policy import Policy
 from batchwright.on_policy.on_policy_settings import UpdateSettings
@@ -20,10 +21,11 @@ from batchwright.on_policy.on_policy_state import ComponentScales, TrainState, W
 class PolicyInputs(NamedTuple):
     """Inputs and actions of the policy in a rollout [T, N, ...]."""
 
-    inputs: Any
-    action: jax.Array
-    weight: jax.Array  # 1 for transitions, 0 for resets
-    mask: Any
+    inputs: Tree
+    action: FloatTND
+    weight: FloatTN
+    """1 for transitions, 0 for resets."""
+    mask: BoolTNM | None
 
 
 class Combined(NamedTuple):

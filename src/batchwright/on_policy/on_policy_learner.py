@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,9 +20,15 @@ from batchwright.nets.normalise import ObsStats, RunningMoments
 from batchwright.nets.param_roles import value_only_params
 from batchwright.nets.policy import Policy
 from batchwright.on_policy.component_stats import ComponentTracker, start_component_stats
-from batchwright.on_policy.normalisation import make_measure, merge_obs, merge_rewards, merge_targets
+from batchwright.on_policy.normalisation import (
+    RolloutMoments,
+    make_measure,
+    merge_obs,
+    merge_rewards,
+    merge_targets,
+)
 from batchwright.on_policy.on_policy_settings import OnPolicySettings, Schedule
-from batchwright.on_policy.on_policy_state import Hyper, OnPolicyState
+from batchwright.on_policy.on_policy_state import Hyper, OnPolicyState, TrainState
 from batchwright.on_policy.on_policy_update import Update, make_update, start_train_state
 from batchwright.on_policy.remedies import (
     decision_is_due,
@@ -49,6 +55,17 @@ from batchwright.store.minibatches import shuffled_orders
 
 NOT_RECORDED = ("finite_rollout", "finite_parameters", "empty_masks", "transitions", "target_mean", "target_squares")
 """Metrics that only the learner itself needs."""
+
+
+class ScaledRollout(NamedTuple):
+    """What a rollout's rewards change before its update."""
+
+    state: OnPolicyState
+    """With the statistics of the rewards merged."""
+    hyper: Hyper
+    moments: RolloutMoments | None
+    """Where observations or rewards are normalised."""
+    messages: tuple[str, ...] = ()
 
 
 class OnPolicyLearner(EngineLearner[OnPolicyState]):
@@ -95,34 +112,26 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         return replace(state, remedies=start_remedies(state, settings.rollout_steps))
 
     def iterate(self, state: OnPolicyState) -> tuple[OnPolicyState, IterationResult]:
-        """Phase 1: collect. Phases 2 and 3, one program: advantages of all of it, epochs of shuffled minibatches."""
-        iteration, before = int(state.counters.iteration), state
-        start = time.perf_counter()
-        stats = state.obs_stats(self.normalize_obs)
+        """Collects a rollout, then computes its advantages and makes all updates in one compiled call."""
+        stats, start = state.obs_stats(self.normalize_obs), time.perf_counter()
         collected = self.collect_rollout(state, stats)
         collect_end = time.perf_counter()
-        rollout = collected.rollout
-        moments = self._measure(rollout, state.reward_carry) if self._measure is not None else None
-        if moments is not None:
-            state = merge_rewards(state, moments)
-        hyper = self.hyper(state)
-        state, hyper, messages = self._update_components(state, hyper, collected, iteration)
-        if self._compiling is not None:
-            self._compiling.join()
-        train, packed = self.update(state.train, rollout, stats, hyper, self.minibatch_order(iteration, rollout))
+        scaled = self._absorb_rewards(state, collected)
+        order = self.minibatch_order(int(state.counters.iteration), collected.rollout)
+        self._wait_for_compilation()
+        train, packed = self.update(state.train, collected.rollout, stats, scaled.hyper, order)
         metrics = packed.to_floats()
-        non_finite = self._find_non_finite(rollout, metrics, train.params)
-        state = count_iteration(replace(state, train=train), collected, non_finite is not None)
-        if moments is not None:
-            state = merge_obs(state, moments)
-        if self.on_policy_settings.keeps_targets:
-            state = merge_targets(state, metrics, self.on_policy_settings.popart, self.policy)
-        if self.actions_since_start is not None:
-            self.actions_since_start.append(np.asarray(collected.actions))
-        seconds = {"collect": collect_end - start, "update": time.perf_counter() - collect_end}
-        metrics = self._recorded_metrics(metrics, hyper, collected)
-        params_before = None if non_finite is None else before.train.params
-        return state, IterationResult(metrics, seconds, collected, non_finite, params_before, messages)
+        non_finite = self._find_non_finite(collected.rollout, metrics, train.params)
+        after = self._absorb_update(scaled, train, collected, metrics, non_finite is not None)
+        result = IterationResult(
+            metrics=self._recorded_metrics(metrics, scaled.hyper, collected),
+            seconds={"collect": collect_end - start, "update": time.perf_counter() - collect_end},
+            collected=collected,
+            non_finite=non_finite,
+            params_before=None if non_finite is None else state.train.params,
+            messages=scaled.messages,
+        )
+        return after, result
 
     def collect_rollout(self, state: OnPolicyState, stats: ObsStats) -> CollectResult:
         """The rollout of the next iteration."""
@@ -206,20 +215,37 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
     def policy_params(self, state: OnPolicyState) -> jax.Array:
         return state.train.params
 
-    def _update_components(
-        self, state: OnPolicyState, hyper: Hyper, collected: CollectResult, iteration: int
-    ) -> tuple[OnPolicyState, Hyper, tuple[str, ...]]:
-        """Statistics and scales of reward components, where there are any, and warnings about them."""
+    def _absorb_rewards(self, state: OnPolicyState, collected: CollectResult) -> ScaledRollout:
+        """Merges the statistics of a rollout's rewards and sets the hyper-parameters of its update."""
+        moments = self._measure(collected.rollout, state.reward_carry) if self._measure is not None else None
+        if moments is not None:
+            state = merge_rewards(state, moments)
+        hyper = self.hyper(state)
         if self._components is None or state.components is None:
-            return state, hyper, ()
-        stats, scales = self._components.update(state.components, collected.rollout)
-        stats, messages = self._components.warnings(stats, collected.rollout, collected.episodes, iteration)
-        return replace(state, components=stats), hyper._replace(components=scales), messages
+            return ScaledRollout(state, hyper, moments)
+        components, rollout, iteration = state.components, collected.rollout, int(state.counters.iteration)
+        components, scales = self._components.update(components, rollout)
+        components, messages = self._components.warnings(components, rollout, collected.episodes, iteration)
+        state = replace(state, components=components)
+        return ScaledRollout(state, hyper._replace(components=scales), moments, messages)
+
+    def _absorb_update(
+        self, scaled: ScaledRollout, train: TrainState, collected: CollectResult, metrics: dict[str, float], bad: bool
+    ) -> OnPolicyState:
+        """The state after an iteration: new parameters, counters, statistics of observations and value targets."""
+        settings = self.on_policy_settings
+        state = count_iteration(replace(scaled.state, train=train), collected, bad)
+        if scaled.moments is not None:
+            state = merge_obs(state, scaled.moments)
+        if settings.keeps_targets:
+            state = merge_targets(state, metrics, settings.popart, self.policy)
+        if self.actions_since_start is not None:
+            self.actions_since_start.append(np.asarray(collected.actions))
+        return state
 
     def _find_non_finite(self, rollout: Rollout, metrics: dict[str, float], params: jax.Array) -> str | None:
         if metrics.get("empty_masks"):
-            mask = np.asarray(rollout.mask)[np.asarray(rollout.valid)]
-            refuse_empty(self.policy.heads.spec, mask, self.env)
+            refuse_empty(self.policy.heads.spec, np.asarray(rollout.mask)[np.asarray(rollout.valid)], self.env)
         if not metrics["finite_rollout"]:
             return locate_in_rollout(rollout, self.column)
         return None if metrics["finite_parameters"] else locate_in_params(params, self.policy, metrics)
@@ -275,6 +301,11 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
 
         self._compiling = threading.Thread(target=compile_update, daemon=True)
         self._compiling.start()
+
+    def _wait_for_compilation(self) -> None:
+        if self._compiling is not None:
+            self._compiling.join()
+            self._compiling = None
 
 
 def scheduled_hyper(

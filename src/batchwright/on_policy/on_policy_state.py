@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import optax
 
+from batchwright.data.arrays import BoolBM, FloatB, FloatBD, FloatBH, FloatBK, Tree
 from batchwright.learn.weighting import Weighting
 from batchwright.nets.normalise import RunningMoments
 from batchwright.runs.engine_state import EngineState
@@ -92,18 +93,22 @@ class TrainState(NamedTuple):
 class TransitionRows(NamedTuple):
     """A rollout as B rows, ready to be cut into minibatches."""
 
-    inputs: Any
-    """Tree of [B, ...], the network's inputs."""
-    action: jax.Array  # [B, D]
-    log_prob: jax.Array  # [B], of the policy that collected
-    advantage: jax.Array  # [B]
-    target: jax.Array  # [B, K], on the scale that values are learned on
-    value: jax.Array  # [B, K], likewise, of the policy that collected
-    weight: jax.Array  # [B], 1 for transitions, 0 for resets
-    mask: jax.Array | None = None
-    """[B, M], the allowed actions; None where the environment has no masks."""
-    head_log_prob: jax.Array | None = None
-    """[B, H], where there is more than one head."""
+    inputs: Tree
+    """The network's inputs [B, ...]."""
+    action: FloatBD
+    log_prob: FloatB
+    """Of the policy that collected."""
+    advantage: FloatB
+    target: FloatBK
+    """On the scale that values are learned on."""
+    value: FloatBK
+    """Likewise, of the policy that collected."""
+    weight: FloatB
+    """1 for transitions, 0 for resets."""
+    mask: BoolBM | None = None
+    """The allowed actions; None where the environment has no masks."""
+    head_log_prob: FloatBH | None = None
+    """Where there is more than one head."""
 
 
 class ComponentStats(NamedTuple):

@@ -109,7 +109,7 @@ class RunRecorder:
 
     def evaluate(self, state: RunState, last: bool) -> Record:
         """Metrics of an evaluation; none while the training return is below the threshold."""
-        threshold, moving = self.plan.get("eval_threshold"), self._moving.moving
+        threshold, moving = self._learner.settings.eval_threshold, self._moving.moving
         if threshold is not None and not last and (moving is None or moving < threshold):
             return {}
         start_seconds = time.perf_counter()
