@@ -9,7 +9,7 @@ import pytest
 
 from run_batchwright import refusal, run_line
 
-WALKS = str(Path(__file__).parents[1] / "training" / "faulty_envs.py")
+WALKS = str(Path(__file__).parents[1] / "faulty_envs.py")
 SMALL = (
     "--num-envs 2 --rollout-steps 8 --minibatches 2 --epochs 1 --hidden 4 --total-steps 48 "
     "--eval-every 0 --eval-episodes 2"

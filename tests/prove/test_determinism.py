@@ -13,7 +13,7 @@ from batchwright.core.errors import UserError
 from batchwright.prove.determinism import prove_env, prove_run
 from batchwright.prove.side_by_side import side_by_side, to_text
 
-WALKS = str(Path(__file__).parents[1] / "training" / "faulty_envs.py")
+WALKS = str(Path(__file__).parents[1] / "faulty_envs.py")
 SMALL: dict[str, Any] = {
     "num_envs": 2,
     "rollout_steps": 8,
