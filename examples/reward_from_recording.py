@@ -1,4 +1,4 @@
-"""Records a point that is pushed at random, learns its reward from returns alone, and asks about two steps."""
+"""Records a point that is pushed at random, learns its reward from returns alone, and predicts two rewards."""
 
 import sys
 from pathlib import Path
@@ -11,12 +11,12 @@ import batchwright
 
 def record(file: Path, episodes: int = 100) -> None:
     """Demonstrations in LIBERO's layout; the reward of a step is minus the distance to the origin."""
-    source = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     with h5py.File(file, "w") as handle:
         for k in range(episodes):
-            steps = int(source.integers(20, 40))
-            action = source.uniform(-1, 1, (steps, 2)) + source.uniform(-0.4, 0.4, 2)
-            position = source.uniform(-2, 2, 2) + 0.2 * np.cumsum(action, 0)
+            steps = int(rng.integers(20, 40))
+            action = rng.uniform(-1, 1, (steps, 2)) + rng.uniform(-0.4, 0.4, 2)
+            position = rng.uniform(-2, 2, 2) + 0.2 * np.cumsum(action, 0)
             demo = handle.create_group(f"data/demo_{k}")
             demo["obs/position"] = np.concatenate([position[:1] - 0.2 * action[:1], position[:-1]])
             demo["next_obs/position"] = position
@@ -27,7 +27,7 @@ def record(file: Path, episodes: int = 100) -> None:
 def main(total_updates: int = 3000) -> None:
     file = Path("point.hdf5")
     record(file)
-    # Only the sums of rewards are learned from; single ones serve to judge the model.
+    # The model learns from the sums of rewards only; rewards of single steps serve to evaluate it.
     result = batchwright.learn_reward(
         file, total_updates=total_updates, subsequence_timesteps=16, run_dir=Path("runs/point"), quiet=True
     )

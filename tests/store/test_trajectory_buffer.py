@@ -1,4 +1,4 @@
-"""The public buffer: the figures of S4, advantages by hand, components, and misuse."""
+"""The public buffer: statistics and sizes by hand, advantages by hand, components, and misuse."""
 
 from __future__ import annotations
 
