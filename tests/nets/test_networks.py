@@ -12,7 +12,7 @@ import pytest
 from batchwright.core.errors import UserError
 from batchwright.envs.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Spec, TupleSpace, box
 from batchwright.nets.networks import Inputs, Network
-from batchwright.nets.param_roles import value_only_params
+from batchwright.nets.param_roles import param_name, value_only_params
 from batchwright.nets.policy import ObsStats, Policy, make_policy
 
 MIXED = DictSpace(
@@ -143,8 +143,8 @@ def test_value_only_of_a_shared_trunk_is_the_last_layer() -> None:
 def test_a_parameter_is_named_by_its_path() -> None:
     policy = make_policy(box(-1.0, 1.0, (4,)), box(-1.0, 1.0, (2,)), hidden=(8,))
     flat = np.asarray(policy.init(jax.random.key(0)))
-    assert policy.name_of(flat, 0) == "['heads']['log_std']"
-    assert policy.name_of(flat, len(flat) - 1) == "['value']['shift']"
+    assert param_name(policy, flat, 0) == "['heads']['log_std']"
+    assert param_name(policy, flat, len(flat) - 1) == "['value']['shift']"
 
 
 def test_images_too_small_for_the_convolutions_are_refused() -> None:
