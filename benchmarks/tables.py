@@ -9,6 +9,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -390,7 +391,7 @@ def speed_replay(report: dict[str, Any]) -> str:
             ratios = [times(took[clock] / ours[clock]) for clock in ("cpu", "wall")]
             rows.append([threads, label, cells[0], ratios[0], cells[1], ratios[1]])
     one = next(iter(report.values()))
-    told = (
+    text = (
         f"SAC on {one['env']}: 256-256 units, 256 transitions per update, one update per step; medians of "
         f"{one['repeats']} turns of {one['steps']} steps, load average {one['load_average']:.0f} at the end. "
         f"The products of one update are {one['update_megaflops']:.0f} MFLOP. On a busy machine CPU time is the "
@@ -399,7 +400,7 @@ def speed_replay(report: dict[str, Any]) -> str:
     shares = [f"{found['share_of_bound_during_updates']:.2f} with {threads}" for threads, found in report.items()]
     columns = ["", "", "CPU ms per step", "against ours", "wall ms per step", "against ours"]
     share = f"Products alone take this share of the wall time of our updates, collection left out: {', '.join(shares)}."
-    return f"{told}\n\n{table(columns, rows)}\n\n{share}"
+    return f"{text}\n\n{table(columns, rows)}\n\n{share}"
 
 
 def rrd(report: dict[str, Any]) -> str:
@@ -410,13 +411,13 @@ def rrd(report: dict[str, Any]) -> str:
         groups.setdefault((env, steps, name), []).append(run)
     moved = {(env, steps) for env, steps, name in groups if " " in name.partition(", ")[0]}
     tasks = [_rrd_row(*key, runs) for key, runs in groups.items() if key[:2] not in moved]
-    told = (
+    text = (
         "Last evaluation, 20 episodes, exploration off, returns of true rewards; 128-128 units, one update of 128 "
         "transitions per step, 256 timesteps in subsequences of 64, one environment; as many updates after as many "
         "steps as the column in turn says."
     )
     columns = ["task", "steps", "rewards", "in turn", "seeds", "median return", "lowest to highest", "median seconds"]
-    parts = [told, table(columns, tasks)]
+    parts = [text, table(columns, tasks)]
     numbers = [_rrd_row(*key, runs) for key, runs in groups.items() if key[:2] in moved]
     if numbers:
         parts += ["### One number moved at a time", table(columns, numbers)]
@@ -428,12 +429,12 @@ def _rrd_row(env: str, steps: str, name: str, runs: list[dict[str, Any]]) -> lis
     spread = f"{min(means):,.0f} to {max(means):,.0f}"
     seconds = statistics.median(run["seconds"] for run in runs)
     name, _, turn = name.partition(", ")
-    told = [env, f"{int(steps):,}", name, turn.removesuffix(" in turn") or "100", str(len(means))]
-    return [*told, f"{statistics.median(means):,.1f}", spread, f"{seconds:.0f}"]
+    text = [env, f"{int(steps):,}", name, turn.removesuffix(" in turn") or "100", str(len(means))]
+    return [*text, f"{statistics.median(means):,.1f}", spread, f"{seconds:.0f}"]
 
 
-def sac_beside_sbx(report: dict[str, Any]) -> str:
-    """Returns of SAC after the same steps at equal settings, seed by seed."""
+def beside_sbx(algo: str, report: dict[str, Any]) -> str:
+    """Returns after the same steps at equal settings, seed by seed."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for key, run in sorted(report.items()):
         name, steps, sizes, _ = key.split("|")
@@ -444,12 +445,12 @@ def sac_beside_sbx(report: dict[str, Any]) -> str:
         each = ", ".join(f"{mean:,.0f}" for mean in means)
         seconds = statistics.median(run["seconds"] for run in runs)
         rows.append([name, f"{int(steps):,}", sizes, f"{statistics.median(means):,.0f}", each, f"{seconds:.0f}"])
-    told = (
-        "SAC on HalfCheetah-v5: two layers, learning rate 3e-4, one update per step, 5,000 random steps first. Mean "
-        "return of 10 episodes, exploration off, for each seed; one thread each, two runs at a time."
+    text = (
+        f"{algo} on HalfCheetah-v5: two layers, learning rate 3e-4, one update per step, 5,000 random steps first. "
+        "Mean return of 10 episodes, exploration off, for each seed; one thread each, two runs at a time."
     )
     columns = ["", "steps", "layers, transitions per update", "median return", "each seed", "median seconds"]
-    return told + "\n\n" + table(columns, rows)
+    return text + "\n\n" + table(columns, rows)
 
 
 # (title, file, command that writes it, text of its record)
@@ -466,7 +467,13 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("Claims of batch training", "claims.json", "python benchmarks/claims.py", claims),
     ("Doctor", "doctor.json", "python benchmarks/doctor.py judge --json benchmarks/results/doctor.json", doctor),
     ("Replay: speed", "speed_replay.json", "python benchmarks/speed_replay.py", speed_replay),
-    ("Replay: beside SBX", "sac_beside_sbx.json", "python benchmarks/beside_sbx.py", sac_beside_sbx),
+    ("Replay: SAC beside SBX", "sac_beside_sbx.json", "python benchmarks/beside_sbx.py", partial(beside_sbx, "SAC")),
+    (
+        "Replay: TD3 beside SBX",
+        "td3_beside_sbx.json",
+        "python benchmarks/beside_sbx.py --algo td3 --steps 100000",
+        partial(beside_sbx, "TD3"),
+    ),
     ("Replay: delayed rewards", "rrd.json", "python benchmarks/rrd.py", rrd),
     ("Start-up", "startup.json", "python benchmarks/startup.py --json benchmarks/results/startup.json", startup),
 )
