@@ -9,7 +9,9 @@ from hypothesis import HealthCheck, settings
 
 from batchwright.api import set_up_jax
 
-# Before any test imports JAX: the tests run as users do, with compiled programs kept between runs.
+# Before any test imports JAX: the tests run as users do, with compiled programs kept between runs. Small programs are
+# kept too, because many tests and both workers compile the same ones.
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 set_up_jax()
 
 settings.register_profile("ci", derandomize=True, deadline=None, database=None, max_examples=150)
