@@ -21,7 +21,7 @@ SMALL = {
     "rollout_steps": 16,
     "minibatches": 2,
     "epochs": 2,
-    "hidden": "8,8",
+    "hidden": "8",
     "eval_every": 0,
     "eval_episodes": 2,
     "total_steps": 64 * 12,

@@ -13,6 +13,8 @@ from batchwright.learn.return_decomposition import decomposition_loss, ircr_rewa
 
 PREDICTED = np.array([0.5, -1.0, 2.0, 0.25])
 EPISODE_RETURN = 3.0
+LOSS = jax.jit(decomposition_loss, static_argnames="unbiased")
+"""One program for each shape, instead of one for each operation."""
 
 
 def all_draws(length: int, timesteps: int) -> np.ndarray:
@@ -25,7 +27,7 @@ def all_draws(length: int, timesteps: int) -> np.ndarray:
 def expected_loss(predicted: np.ndarray, timesteps: int, unbiased: bool) -> float:
     draws = all_draws(len(predicted), timesteps)
     count = len(draws)
-    found = decomposition_loss(
+    found = LOSS(
         jnp.asarray(predicted[draws], jnp.float32),
         jnp.full(count, EPISODE_RETURN),
         jnp.full(count, len(predicted)),

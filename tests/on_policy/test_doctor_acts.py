@@ -11,6 +11,7 @@ import pytest
 
 import batchwright
 from batchwright.core.errors import UserError
+from batchwright.runs.launch import Result
 from batchwright.runs.loop import DivergedError
 from batchwright.watch.metric_log import read_events
 from small_runs import FAULTY, SMALL, record, start
@@ -31,18 +32,23 @@ def remedies(run: Path) -> list[str]:
     return [event["message"] for event in read_events(run / "events.jsonl") if event["kind"] == "remedy"]
 
 
-def test_a_tiny_rollout_is_doubled_and_the_promised_steps_are_kept(tmp_path: Path) -> None:
-    result = start(tmp_path / "run", **TINY_ROLLOUTS)
-    said = remedies(result.run_dir)
+@pytest.fixture(scope="module")
+def doubled(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A run of tiny rollouts in which the doctor acted."""
+    return start(tmp_path_factory.mktemp("doubled") / "run", **TINY_ROLLOUTS)
+
+
+def test_a_tiny_rollout_is_doubled_and_the_promised_steps_are_kept(doubled: Result) -> None:
+    said = remedies(doubled.run_dir)
     assert said and said[0].startswith("rollouts of 8 steps instead of 4 from here on: rollout-too-small")
-    steps = [line["env_steps"] for line in record(result.run_dir)]
+    steps = [line["env_steps"] for line in record(doubled.run_dir)]
     taken = {later - sooner for sooner, later in pairwise(steps)}
     assert 16 in taken and 32 in taken  # 4 environments x 4 steps, then x 8
-    assert 960 <= result.env_steps < 960 + max(taken)
+    assert 960 <= doubled.env_steps < 960 + max(taken)
 
 
-def test_a_resumed_run_with_remedies_is_the_same_to_the_bit(tmp_path: Path) -> None:
-    whole = start(tmp_path / "whole", **TINY_ROLLOUTS).run_dir
+def test_a_resumed_run_with_remedies_is_the_same_to_the_bit(doubled: Result, tmp_path: Path) -> None:
+    whole = doubled.run_dir
     cut = start(tmp_path / "cut", **TINY_ROLLOUTS).run_dir
     # As a kill after the checkpoint of iteration 25 leaves it: the later ones never came to be.
     for folder in sorted((cut / "checkpoints").glob("[0-9]*"))[1:]:

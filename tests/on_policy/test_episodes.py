@@ -38,7 +38,7 @@ EPISODES = {
     "total_episodes": 18,
     "minibatch_transitions": 32,
     "epochs": 2,
-    "hidden": "8,8",
+    "hidden": "8",
     "eval_every": 0,
     "eval_episodes": 2,
     "checkpoint_every": 100,

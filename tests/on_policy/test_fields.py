@@ -76,6 +76,8 @@ NOT_LEARNED = {
 
 
 LEARNERS: dict[str, OnPolicyLearner] = {}
+COLLECT: dict[str, Any] = {}
+"""Programs that collect: settings of the update are not in them."""
 
 
 def parameters(**wishes: Any) -> str:
@@ -86,7 +88,8 @@ def parameters(**wishes: Any) -> str:
     named = {name: made[name] for name in COMPILED_IN} | {"env": made.task.name}
     key = repr((settings.update, factor_matters, settings.components, named))
     if key not in LEARNERS:
-        LEARNERS[key] = make_on_policy_learner(made, str(made.task.name))
+        LEARNERS[key] = made_learner = make_on_policy_learner(made, str(made.task.name))
+        made_learner.collect = COLLECT.setdefault(repr((settings.components, named)), made_learner.collect)
     learner = LEARNERS[key]
     learner.on_policy_settings = settings
     state = learner.start()

@@ -72,12 +72,16 @@ BUILT: dict[str, tuple[Any, Any]] = {
     "rrd_timesteps_per_update": (12, lambda s: sample(s).rewards.timesteps.row.shape),
     "subsequence_timesteps": (2, lambda s: sample(s).rewards.timesteps.row.shape),
 }
+WARMING_UP = {"warmup_steps": 24 * 3}
+"""No update is made in the first two iterations, and none is compiled."""
 ELSEWHERE = {"stacked_frames"}
 """Needs observations that stack frames: `test_stacked_frames.py`."""
 COMPILED: dict[str, ReplayLearner] = {}
 
 
 def sample(learner: ReplayLearner) -> Any:
+    """What is drawn for the updates of an iteration, after rollouts that were collected without one."""
+    learner.collect = COMPILED.setdefault("sac", learner).collect
     state = learner.start()
     for _ in range(2):
         state, _ = learner.iterate(state)
@@ -117,7 +121,7 @@ def test_the_number_changes_what_is_built(name: str) -> None:
     value, shown = BUILT[name]
     algo = "td3" if name == "policy_delay" else "sac"
     one, other = (
-        make_replay_learner(plan(env=ENVS[algo], algo=algo, **(BASE | change)), ENVS[algo])
+        make_replay_learner(plan(env=ENVS[algo], algo=algo, **(BASE | WARMING_UP | change)), ENVS[algo])
         for change in ({}, {name: value})
     )
     assert shown(one) != shown(other)

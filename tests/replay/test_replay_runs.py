@@ -26,7 +26,7 @@ SMALL = {
     "engine": "jax",
     "algo": "sac",
     "preset": "none",
-    "hidden": "8,8",
+    "hidden": "8",
     "num_envs": 2,
     "rollout_steps": 10,
     "updates_per_iteration": 5,

@@ -27,7 +27,7 @@ SMALL: dict[str, Any] = {
     "engine": "jax",
     "algo": "td3",
     "preset": "none",
-    "hidden": "8,8",
+    "hidden": "8",
     "num_envs": 2,
     "rollout_steps": 10,
     "updates_per_iteration": 1,
