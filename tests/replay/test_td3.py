@@ -122,8 +122,8 @@ def test_targets_move_with_the_actor_unless_stated() -> None:
     ("line", "message", "fix"),
     [
         ("plan CartPole-v1 --algo td3", "td3 is for continuous actions", "--algo dqn"),
-        ("plan Pendulum-v1 --algo sac --policy-delay 2", "is a number of td3", "--algo td3"),
-        ("plan Pendulum-v1 --algo td3 --temperature-start 0.1", "is a number of sac", "--algo sac"),
+        ("plan Pendulum-v1 --algo sac --policy-delay 2", "is a setting of td3", "--algo td3"),
+        ("plan Pendulum-v1 --algo td3 --temperature-start 0.1", "is a setting of sac", "--algo sac"),
         (
             "plan Pendulum-v1 --algo td3 --for sb3",
             "a plan of td3 cannot be written for Stable-Baselines3",
