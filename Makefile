@@ -1,16 +1,23 @@
-# make demo and make test do all the set-up; both create .venv on first use.
+# make demo, make test and make quick do all the set-up; each creates .venv on first use.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Neighbouring tests share programs and fixtures: each worker takes half of them, the one that is done first takes more.
+WORKERS := -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test check docs bench browser clean
+.PHONY: demo test quick check docs bench browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/batchwright train CartPole-v1 --show-plan
 
 test: check browser
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest $(WORKERS)
+
+# For work in progress, in under two minutes: make check, and the tests that take under a second each. The others are
+# named in tests/slow.txt; what takes longer than a second here is listed at the end and belongs there.
+quick: check
+	$(BIN)/pytest $(WORKERS) -m "not slow" --durations 5 --durations-min 1
 
 # The tests of the page run in Debian's Chromium; without it, and without the right to install it, they are left out.
 browser:

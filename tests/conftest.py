@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,11 +24,20 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").split())
+"""Tests that take more than about a second, by file or by function: `make quick` leaves them out."""
+LONGEST_FIRST = ("tests/test_readme.py", "tests/runs/test_kills.py", "tests/test_examples.py")
+"""Files whose single tests take longest: begun last, one of them would keep one worker busy while the other waits."""
 HAS_BROWSER = shutil.which("chromium") is not None and importlib.util.find_spec("playwright") is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the tests in a browser out where there is none; the summary says so."""
+    """Marks slow tests, puts the longest first, and leaves the tests in a browser out where there is none."""
+    for item in items:
+        function = item.nodeid.split("[")[0]
+        if SLOW & {function, function.split("::")[0]}:
+            item.add_marker("slow")
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST_FIRST))
     if HAS_BROWSER:
         return
     left_out = [item for item in items if item.get_closest_marker("browser")]

@@ -14,7 +14,7 @@ from batchwright.on_policy.on_policy_state import OnPolicyState
 from run_batchwright import plan
 
 RATES = (1e-4, 1e-3, 3e-3, 1e-2)
-SETTINGS = {"num_envs": 4, "rollout_steps": 16, "minibatches": 2, "epochs": 2, "hidden": (8, 8), "total_steps": 640}
+SETTINGS = {"num_envs": 4, "rollout_steps": 16, "minibatches": 2, "epochs": 2, "hidden": (8,), "total_steps": 640}
 
 
 def host_inputs(learner: OnPolicyLearner, state: OnPolicyState, learning_rate: float) -> tuple[Any, ...]:
