@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,15 @@ from hypothesis import HealthCheck, settings
 
 from batchwright.api import set_up_jax
 
-# Before any test imports JAX: the tests run as users do, with compiled programs kept between runs. Small programs are
-# kept too, because many tests and both workers compile the same ones.
+# Before any test imports JAX: compiled programs are kept between runs, as users have it. Small programs are kept too,
+# because many tests and both workers compile the same ones.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
+# Most of a cold run is XLA's optimiser at work on programs that then run for milliseconds: without it an update
+# compiles 2.5 times as fast. The files in `OPTIMISED` compile as users do;
+# BATCHWRIGHT_TEST_OPTIMISED=1 makes all do so.
+UNOPTIMISED = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+if not os.environ.get("BATCHWRIGHT_TEST_OPTIMISED"):
+    os.environ.setdefault(UNOPTIMISED, "1")
 set_up_jax()
 
 settings.register_profile("ci", derandomize=True, deadline=None, database=None, max_examples=150)
@@ -28,6 +35,8 @@ SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text(encoding="utf-8"
 """Tests that take more than about a second, by file or by function: `make quick` leaves them out."""
 LONGEST_FIRST = ("tests/test_readme.py", "tests/runs/test_kills.py", "tests/test_examples.py")
 """Files whose single tests take longest: begun last, one of them would keep one worker busy while the other waits."""
+OPTIMISED = ("tests/test_readme.py", "tests/test_examples.py", "tests/runs/test_golden_curves.py", "tests/prove/")
+"""Tests that compile as users do: what users are told to run, and bits that were written down."""
 HAS_BROWSER = shutil.which("chromium") is not None and importlib.util.find_spec("playwright") is not None
 
 
@@ -43,6 +52,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.get_closest_marker("browser")]
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compile_as_users_do(request: pytest.FixtureRequest) -> Iterator[None]:
+    """XLA's optimiser for the files in `OPTIMISED`, in this process and in those that they start."""
+    if not request.node.nodeid.startswith(OPTIMISED) or UNOPTIMISED not in os.environ:
+        yield
+        return
+    import jax
+
+    value = os.environ.pop(UNOPTIMISED)
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()  # programs of other tests that were compiled without it
+    yield
+    os.environ[UNOPTIMISED] = value
+    jax.config.update("jax_disable_most_optimizations", True)
+    jax.clear_caches()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
