@@ -1,9 +1,11 @@
 """Hypothesis draws the same examples every time, so that CI is repeatable; HYPOTHESIS_PROFILE=search looks further."""
 
+import atexit
 import importlib.util
 import os
 import shutil
 from collections.abc import Iterator
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,9 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 UNOPTIMISED = "JAX_DISABLE_MOST_OPTIMIZATIONS"
 if not os.environ.get("BATCHWRIGHT_TEST_OPTIMISED"):
     os.environ.setdefault(UNOPTIMISED, "1")
+# What the tests make is not remembered among the runs of the user who runs them.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="batchwright-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 set_up_jax()
 
 settings.register_profile("ci", derandomize=True, deadline=None, database=None, max_examples=150)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -16,10 +15,12 @@ from batchwright.config.load import Resolved, resolve
 from batchwright.config.schema import ALGOS, DATASET, ON_POLICY, RECORDED, REPLAY, TRAINERS
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
+from batchwright.core.safe_open import checked_path, explain_refusal, read_json, read_plain
 from batchwright.planning.make import make_plan
 from batchwright.planning.plan import Plan, TaskFacts
 
 if TYPE_CHECKING:
+    from batchwright.core.run_dir import RunDir
     from batchwright.doctor.diagnosis import Diagnosis
     from batchwright.envs.catalog import TaskSpec
     from batchwright.nets.policy import NetworkMaker
@@ -110,7 +111,8 @@ def train(
 
     check_writers(writers)
     run = prepare(env, preset=preset, config=config, run_dir=run_dir, quiet=quiet, network=network, **settings)
-    return _train_and_report(run, OutputOptions(quiet=quiet, writers=writers), network)
+    options = OutputOptions(quiet=quiet, writers=writers)
+    return _train_and_report(run, options, network, trust=True)  # the environment was named in this call
 
 
 def prepare(
@@ -186,34 +188,51 @@ def plan_to_train(
 
 
 def resume(
-    run: str | Path, *, quiet: bool = False, writers: tuple[str, ...] = (), network: NetworkMaker | None = None
+    run: str | Path,
+    *,
+    quiet: bool = False,
+    writers: tuple[str, ...] = (),
+    network: NetworkMaker | None = None,
+    trust: bool = False,
+    from_start: bool = False,
 ) -> Result:
-    """Goes on with a run from its last good checkpoint; equal, bit for bit, to never having stopped."""
+    """Goes on with a run from its last good checkpoint; equal, bit for bit, to never having stopped.
+
+    `trust` lets code run that the run of somebody else names as its environment. `from_start` starts a run anew that
+    lost its checkpoints; its record is kept beside.
+    """
     keep_programs()
     from batchwright.runs.recorder import OutputOptions
 
-    return _train_and_report(run, OutputOptions(quiet=quiet, writers=writers), network)
+    return _train_and_report(run, OutputOptions(quiet=quiet, writers=writers), network, trust, from_start)
 
 
 def report(*runs: str | Path, out: str | Path | None = None) -> Path:
-    """Writes one page about runs that opens without a connection; returns where it lies.
+    """Writes one page about runs that opens without a connection; returns where it lies. Runs no code of a run.
 
     Runs that differ in nothing but the seed are drawn together. One run's report goes into the run where `out` is not
-    stated.
+    stated; only a report of ours is replaced.
     """
     from batchwright.web.report import write_report
 
     return write_report(runs, out)
 
 
-def _train_and_report(run: str | Path, options: OutputOptions, network: NetworkMaker | None) -> Result:
+def _train_and_report(
+    run: str | Path,
+    options: OutputOptions,
+    network: NetworkMaker | None,
+    trust: bool,
+    from_start: bool = False,
+) -> Result:
     """Trains a run to its end and leaves its report, also where it was interrupted or diverged."""
     from batchwright.regimes import make_learner
     from batchwright.runs.launch import continue_run
     from batchwright.runs.loop import DivergedError
+    from batchwright.runs.start_state import Begin
 
     try:
-        result = continue_run(run, partial(make_learner, network=network), options)
+        result = continue_run(run, partial(make_learner, network=network), options, Begin(trust, from_start))
     except DivergedError:
         _leave_report(run, options.stream)
         raise
@@ -231,12 +250,15 @@ def _leave_report(run: str | Path, stream: TextIO) -> None:
         print(message, file=stream, flush=True)
 
 
-def resume_reward(run: str | Path, *, quiet: bool = False) -> RewardResult:
-    """Goes on with the run of a reward model from its last good checkpoint; equal to never having stopped."""
+def resume_reward(run: str | Path, *, quiet: bool = False, from_start: bool = False) -> RewardResult:
+    """Goes on with the run of a reward model from its last good checkpoint; equal to never having stopped.
+
+    `from_start` starts a run anew that lost its checkpoints; its record is kept beside.
+    """
     set_up_jax()
     from batchwright.reward.reward_run import continue_reward
 
-    result = continue_reward(run, quiet=quiet)
+    result = continue_reward(run, quiet=quiet, from_start=from_start)
     _leave_report(run, sys.stdout)
     return result
 
@@ -245,8 +267,27 @@ def is_reward_run(run: str | Path) -> bool:
     """Whether a directory is the run of a reward model."""
     from batchwright.core.run_dir import RunDir
 
-    found = RunDir(Path(run))
-    return found.is_run and resolve(config_file=found.config_path).config.regime == RECORDED
+    found = RunDir(checked_path(run))
+    return found.is_run and _settings_of(found).config.regime == RECORDED
+
+
+def names_strange_code(run: str | Path) -> str | None:
+    """The code that a run names and that this user has not agreed to run; None where there is none."""
+    from batchwright.core.run_dir import RunDir
+    from batchwright.core.trust import is_trusted
+
+    found = RunDir.open(run)
+    env = _settings_of(found).config.task.env
+    return None if is_trusted(found, env) else env
+
+
+def _settings_of(run: RunDir) -> Resolved:
+    """The settings of a run, without its plan."""
+    try:
+        with explain_refusal(run.config_path, "read", f"make {run.config_path} readable"):
+            return resolve(config_file=run.config_path, content=read_plain(run.config_path))
+    except ValueError as error:
+        raise UserError(f"{run.config_path} is damaged: {error}.", ["train anew in another --run-dir"]) from None
 
 
 def learn_reward(
@@ -305,8 +346,8 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
     from batchwright.planning.plan import plan_from_dict
     from batchwright.watch.metric_log import read_events, read_metrics
 
-    found = RunDir(Path(run).expanduser())
-    ours = found.metrics_path.is_file() or found.plan_path.is_file()
+    found = RunDir(checked_path(run))
+    ours = any(os.path.lexists(path) for path in (found.metrics_path, found.plan_path))
     if trainer is not None or (not ours and find_log(found.path)):
         log = read_log(found.path, trainer)
         findings = [log.with_trainer_settings(finding) for finding in triage(log.records, log.facts)]
@@ -315,8 +356,8 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
         RunDir.open(run)  # raises what is wrong with the path
     remarks = []
     try:
-        facts = facts_of(plan_from_dict(json.loads(found.plan_path.read_text())))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        facts = facts_of(plan_from_dict(read_json(found.plan_path)))
+    except (OSError, ValueError) as error:
         facts = Facts()
         remarks.append(f"the plan cannot be read ({error}): findings that need its numbers are left out")
     records, events = read_metrics(found.metrics_path), read_events(found.events_path)
@@ -330,12 +371,22 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
     return Diagnosis(str(found), status, len(records), triage(records, facts, events), remarks)
 
 
-def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
-    """The trained policy of a run: call it with an observation, get an action."""
+def load(
+    run: str | Path,
+    network: NetworkMaker | None = None,
+    *,
+    trust: bool = False,
+    on_warning: Callable[[str], None] | None = None,
+) -> TrainedPolicy:
+    """The trained policy of a run: call it with an observation, get an action.
+
+    `trust` lets code run that the run of somebody else names as its environment. `on_warning` hears of damaged
+    checkpoints; without it they are Python warnings.
+    """
     set_up_jax()
     from batchwright.policies.trained_policy import load as load_policy
 
-    return load_policy(run, network)
+    return load_policy(run, network, trust, on_warning)
 
 
 def set_up_jax() -> None:

@@ -1,17 +1,26 @@
-"""The command `batchwright`. Exit codes: 0 done, 2 bad input, 3 training diverged, 130 interrupted after saving."""
+"""The command `batchwright`. Exit codes: 0 done, 1 not equal or unexpected, 2 bad input, 3 diverged, 130 stopped."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import json
 import os
+import shlex
 import sys
+import tempfile
+import time
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from batchwright import __version__
 from batchwright.core.errors import UserError, unknown
+from batchwright.core.files import write_atomically
+from batchwright.core.run_dir import locked_last
 
+UNEXPECTED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -37,6 +46,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as error:
+        return _unexpected(error, words)
+
+
+def _unexpected(error: Exception, words: list[str]) -> int:
+    """One line for an error that nobody foresaw; its traceback goes to a file of the run, or a temporary one."""
+    content = f"batchwright {shlex.join(words)}\n\n{''.join(traceback.format_exception(error))}"
+    text = (str(error).splitlines() or [""])[0][:300]
+    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    kept = _keep_traceback(content)
+    shown = f"{message}. This is a fault of the environment or of Batchwright."
+    if "--json" in words:
+        print(json.dumps({"error": shown, "fixes": [], "traceback": kept}))
+    print(f"error: {shown} Traceback: {kept or 'it could not be written'}", file=sys.stderr)
+    return UNEXPECTED
+
+
+def _keep_traceback(content: str) -> str | None:
+    """Writes a traceback into the run that this process trained last, else into the folder of temporary files."""
+    name = f"traceback-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    run = locked_last()
+    for folder in ([run] if run is not None else []) + [Path(tempfile.gettempdir())]:
+        with contextlib.suppress(OSError, UserError):
+            write_atomically(folder / name, content.encode(errors="backslashreplace"))
+            return str(folder / name)
+    return None
 
 
 def _dispatch(words: list[str]) -> int:

@@ -96,7 +96,7 @@ def test_what_is_no_run_is_named(tmp_path: Path) -> None:
     for name, reason in (
         ("missing", "it does not exist"),
         ("file", "it is a file"),
-        ("half", "it has no plan.json"),
+        ("half", "it has no plan.json beside its config.yaml: preparing it was cut short, nothing was trained"),
         ("empty", "it has no config.yaml and no plan.json"),
     ):
         with pytest.raises(UserError, match=f"{name} is not a run directory: {reason}"):
@@ -203,7 +203,7 @@ def test_an_error_half_way_leaves_the_old_file_and_no_temporary(tmp_path: Path) 
 
 
 def test_what_a_killed_writer_left_is_swept(tmp_path: Path) -> None:
-    (tmp_path / ".plan.json.123-0.tmp").write_bytes(b"half")
+    (tmp_path / ".plan.json.99999999-0.tmp").write_bytes(b"half")
     write_atomically(tmp_path / "plan.json", b"whole")
     assert sweep_temporaries(tmp_path) == 1
     assert [entry.name for entry in tmp_path.iterdir()] == ["plan.json"]

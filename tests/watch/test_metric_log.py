@@ -2,6 +2,7 @@
 
 import json
 import math
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -141,11 +142,16 @@ def test_long_lines_are_found_from_the_end(path: Path) -> None:
         log.record({"iteration": 2, "env_steps": 1})
 
 
-def test_a_full_disk_is_reported() -> None:
-    log = MetricLog(Path("/dev/full"))
-    with pytest.raises(DiskFull, match="/dev/full"):
-        log.record({"iteration": 0, "env_steps": 1})
-    log.close()
+def test_a_full_disk_is_reported(path: Path) -> None:
+    largest = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with MetricLog(path) as log:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, largest[1]))
+        try:
+            with pytest.raises(DiskFull, match=r"metrics\.jsonl"):
+                log.record({"iteration": 0, "env_steps": 1})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, largest)
+    assert path.read_bytes() == b"", "the part that was written is removed again"
 
 
 def test_events_carry_kind_iteration_message_time_and_details(tmp_path: Path) -> None:

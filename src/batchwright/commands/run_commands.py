@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from batchwright.commands.parser import Parser, add_settings
+from batchwright.commands.trust_question import add_trust, may_run_code
 from batchwright.core.errors import UserError
 
 
@@ -25,13 +26,16 @@ def eval(words: list[str]) -> int:
         help="also record a video of one episode (GIF; in the run directory when no file is named)",
     )
     parser.add_argument("--json", action="store_true", help="print the statistics as JSON")
+    add_trust(parser)
     stated = parser.read(words)
+    _refuse_other_videos(stated["video"])
     episodes, seed = _whole("--episodes", stated["episodes"], 1), _whole("--seed", stated["seed"], 0)
 
     from batchwright.api import load
     from batchwright.watch.lines import evaluation_line
 
-    policy = load(stated["run"])
+    trust = may_run_code(stated["run"], stated["trust"])
+    policy = load(stated["run"], trust=trust, on_warning=lambda text: print(f"warning: {text}", file=sys.stderr))
     found = policy.evaluate(episodes, seed, deterministic=not stated["stochastic"])
     if stated["video"] is not None:
         from batchwright.policies.video import record_video
@@ -44,6 +48,11 @@ def eval(words: list[str]) -> int:
         else f"{policy.env} after iteration {policy.iteration}: {evaluation_line(found)}"
     )
     return 0
+
+
+def _refuse_other_videos(file: str | None) -> None:
+    if file and not file.lower().endswith(".gif"):
+        raise UserError(f"--video {file[:80]} is no GIF, which is what is written.", [f"--video {file[:80]}.gif"])
 
 
 def _whole(flag: str, text: str, least: int) -> int:
@@ -61,8 +70,9 @@ def prove(words: list[str]) -> int:
     )
     add_settings(parser, leave_out=("dataset", "hardware"))
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    add_trust(parser)
     stated = parser.read(words)
-    target, as_json = stated.pop("env"), stated.pop("json")
+    target, as_json, trust = (stated.pop(name) for name in ("env", "json", "trust"))
     if target is None:
         raise UserError("prove needs an environment or a run.", ["batchwright prove CartPole-v1 --total-steps 20000"])
 
@@ -74,7 +84,7 @@ def prove(words: list[str]) -> int:
             raise UserError(
                 f"a run has its plan: --{given[0].replace('_', '-')} cannot change it.", [f"batchwright prove {target}"]
             )
-        outcome = prove_run(target)
+        outcome = prove_run(target, may_run_code(target, trust))
     else:
         outcome = prove_env(target, **stated)
     print(json.dumps(outcome.to_dict()) if as_json else str(outcome))

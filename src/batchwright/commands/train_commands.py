@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from batchwright.commands.parser import Parser, add_settings
+from batchwright.commands.trust_question import add_trust, may_run_code
 from batchwright.config.schema import FIELDS, flag_of
 from batchwright.core.errors import UserError
 
@@ -43,7 +44,8 @@ def train(words: list[str]) -> int:
     check_writers(writers)
     show = _show_plan if show_plan and not as_json else None
     run = prepare(env, run_dir=run_dir, quiet=quiet or as_json, on_plan=show, **stated)
-    return finish(lambda: resume_run(run, quiet=quiet or as_json, writers=writers), as_json)
+    # The environment was named in this command: its code may run.
+    return finish(lambda: resume_run(run, quiet=quiet or as_json, writers=writers, trust=True), as_json)
 
 
 def _show_plan(plan: Plan) -> None:
@@ -57,18 +59,26 @@ def resume(words: list[str]) -> int:
     )
     parser.add_argument("run", help="the run's directory")
     _add_output(parser)
+    parser.add_argument(
+        "--from-start",
+        action="store_true",
+        help="start a run anew that lost its checkpoints; its record is kept beside",
+    )
+    add_trust(parser)
     _refuse_numbers(words)
     stated = parser.read(words)
 
     from batchwright.api import is_reward_run, resume_reward
     from batchwright.api import resume as resume_run
 
-    quiet = stated["quiet"] or stated["json"]
+    quiet, from_start = stated["quiet"] or stated["json"], stated["from_start"]
     if is_reward_run(stated["run"]):
         if stated["writers"]:
             raise UserError("--writers is for policies; a reward model has none.", ["leave out --writers"])
-        return finish(lambda: resume_reward(stated["run"], quiet=quiet), stated["json"])
-    return finish(lambda: resume_run(stated["run"], quiet=quiet, writers=stated["writers"]), stated["json"])
+        return finish(lambda: resume_reward(stated["run"], quiet=quiet, from_start=from_start), stated["json"])
+    trust = may_run_code(stated["run"], stated["trust"])
+    allowed = {"trust": trust, "from_start": from_start}
+    return finish(lambda: resume_run(stated["run"], quiet=quiet, writers=stated["writers"], **allowed), stated["json"])
 
 
 def _refuse_numbers(words: list[str]) -> None:

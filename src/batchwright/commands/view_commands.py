@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -11,6 +10,7 @@ from urllib.parse import quote
 from batchwright.commands.parser import Parser
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RUNS, RunDir
+from batchwright.core.safe_open import checked_path
 
 if TYPE_CHECKING:
     from batchwright.web.folder import Folder
@@ -73,7 +73,7 @@ def _folder(named: str | None) -> Folder:
     """The folder to show; the default one may still be missing, as the first training makes it."""
     from batchwright.web.folder import Folder
 
-    path = RUNS if named is None else Path(named).expanduser()
+    path = RUNS if named is None else checked_path(named)
     try:
         real = path.resolve()
         is_there = real.is_dir()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +15,12 @@ from batchwright.config.presets import NO_PRESET, read_preset, tuned_preset
 from batchwright.config.schema import FIELDS, SECTION_OF, SECTIONS, Config, flag_of
 from batchwright.config.values import check
 from batchwright.core.errors import UserError, did_you_mean, quoted
+from batchwright.core.safe_open import checked_path
 
 # A settings file is a page long; anything larger is another kind of file given by mistake.
 LARGEST_FILE_BYTES = 32_768
 DEEPEST_NESTING = 8
+LONGEST_WAIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -58,11 +63,17 @@ class _Entry:
 
 
 def resolve(
-    flags: Mapping[str, Any] | None = None, preset: str | None = None, config_file: str | Path | None = None
+    flags: Mapping[str, Any] | None = None,
+    preset: str | None = None,
+    config_file: str | Path | None = None,
+    content: bytes | None = None,
 ) -> Resolved:
-    """Defaults < preset < file < flags; a file may name its preset itself."""
+    """Defaults < preset < file < flags; a file may name its preset itself. `content` is the file's, if it was read."""
     flags = {name: value for name, value in (flags or {}).items() if value is not None}
-    entries = _read_entries(Path(config_file)) if config_file is not None else []
+    entries = []
+    if config_file is not None:
+        path = checked_path(config_file)
+        entries = _parse_entries(path, _read_file(path) if content is None else content)
     file_preset = _named_preset(entries, Path(config_file or ""))
     replaced = preset is not None and file_preset not in (None, preset)
     preset = file_preset if preset is None else preset
@@ -206,19 +217,39 @@ def _imply(found: dict[str, Layered], regime: str, elsewhere: frozenset[str]) ->
     return found
 
 
-def _read_entries(path: Path) -> list[_Entry]:
+def read_settings(content: bytes) -> dict[str, Any]:
+    """The keys and values of `config.yaml`, unchecked, for those who only show them; `UserError` for damage."""
+    return {entry.key: entry.value for entry in _parse_entries(Path("config.yaml"), content)}
+
+
+def _read_file(path: Path) -> bytes:
+    """The content of a settings file; a pipe, as the shell's <(...) gives one, is waited for a few seconds."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb", buffering=0) as file:
+            is_pipe, content = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode), b""
+            while len(content) <= LARGEST_FILE_BYTES:
+                if is_pipe and not select.select([file], [], [], LONGEST_WAIT_SECONDS)[0]:
+                    raise ValueError(f"nothing came for {LONGEST_WAIT_SECONDS:g} s")
+                part = file.read(LARGEST_FILE_BYTES + 1 - len(content))
+                if not part:
+                    break
+                content += part
+            return content
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UserError(f"cannot read {path}: {reason}.", ["--config FILE.yaml"]) from None
+
+
+def _parse_entries(path: Path, content: bytes) -> list[_Entry]:
     """The keys of a YAML file with their lines; sections only group."""
     import yaml
 
+    if len(content) > LARGEST_FILE_BYTES:
+        raise UserError(f"{path} is larger than 32 KiB: not a file of settings.", ["--config FILE.yaml"])
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE_BYTES + 1)
-        if len(content) > LARGEST_FILE_BYTES:
-            raise UserError(f"{path} is larger than 32 KiB: not a file of settings.", ["--config FILE.yaml"])
         text = content.decode("utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UserError(f"cannot read {path}: {reason}.", ["--config FILE.yaml"]) from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"cannot read {path}: {error}.", ["--config FILE.yaml"]) from None
     try:
         node = yaml.compose(text, Loader=_shallow_loader())
         empty = node is None or node.tag == "tag:yaml.org,2002:null"

@@ -13,11 +13,14 @@ from datetime import datetime
 from pathlib import Path
 
 from batchwright.core.errors import UserError, did_you_mean
-from batchwright.core.files import explain_full_disk
+from batchwright.core.files import explain_full_disk, remove_folder, sweep_temporaries
+from batchwright.core.safe_open import checked_path, names_in, open_plain
 
 RUNS = Path("runs")
 _LOCK = ".lock"
 _held: set[Path] = set()  # a POSIX lock does not exclude its own process; this does
+_locked_last: list[Path] = []
+_PARTIAL_CHECKPOINT = re.compile(r"\.[0-9]{9,}\.partial")
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,11 @@ class RunDir:
 
     @property
     def is_run(self) -> bool:
-        return self.config_path.is_file() and self.plan_path.is_file()
+        """Whether the files of a run are there; a path that the system cannot take is no run."""
+        try:
+            return self.config_path.is_file() and self.plan_path.is_file()
+        except (OSError, ValueError):
+            return False
 
     def __str__(self) -> str:
         return str(self.path)
@@ -78,7 +85,7 @@ class RunDir:
     @classmethod
     def refuse_used(cls, path: str | Path) -> RunDir:
         """A run directory that may be created; one that is in use is refused."""
-        run = cls(Path(path).expanduser())
+        run = cls(checked_path(path))
         if run.path.exists() or run.path.is_symlink():
             _refuse_used(run)
         return run
@@ -86,26 +93,30 @@ class RunDir:
     @classmethod
     def open(cls, path: str | Path) -> RunDir:
         """An existing run; a path that is none is refused, with the nearest runs as fixes."""
-        run = cls(Path(path).expanduser())
-        with _explain_refusal(run.path):  # a name that is too long, a folder that may not be read
+        run = cls(checked_path(path))
+        with _explain_refusal(run.path):  # a folder that may not be read
             if run.is_run:
                 return run
             wrong = _what_is_wrong(run)
-        raise UserError(f"{run.path} is not a run directory: {wrong}.", _nearest_runs(run.path))
+        fixes = _nearest_runs(run.path)
+        if not fixes and run.config_path.is_file():
+            fixes = [f"batchwright train ENV --config {run.config_path} --run-dir ANOTHER"]
+        raise UserError(f"{run.path} is not a run directory: {wrong}.", fixes)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """Keeps other writers out of this run; freed when the process ends, however it ends.
 
         A POSIX lock, because forked environment workers do not inherit it: one that outlives its trainer holds no lock.
+        Its holder removes what writers that were killed left half-written.
         """
-        import fcntl  # not on Windows, where everything else here works
+        import fcntl  # not on Windows, where plans are made but nothing is trained
 
         key = self.path.resolve()
         if key in _held:
             raise UserError(f"this process already trains into {self.path}.", ["--run-dir another directory"])
         with _explain_refusal(self.path):
-            handle = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+            handle = open_plain(self.path / _LOCK, os.O_RDWR | os.O_CREAT)
         try:
             try:
                 fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,17 +125,33 @@ class RunDir:
             _held.add(key)
             try:
                 _sign(handle)
+                with _explain_refusal(self.path):
+                    self._sweep()
+                _locked_last[:] = [key]
                 yield
             finally:
                 _held.discard(key)
         finally:
             os.close(handle)
 
+    def _sweep(self) -> None:
+        """Removes temporary files and partial checkpoints of writers that were killed."""
+        for folder, below in ((self.path, 0), (self.checkpoints, 1), (self.checkpoints / "shared", 2)):
+            sweep_temporaries(folder, below)
+        for name in names_in(self.checkpoints, 1):
+            if _PARTIAL_CHECKPOINT.fullmatch(name):
+                remove_folder(self.checkpoints / name, 2)
+
     def is_locked(self) -> bool | None:
         """Whether a process is training into this run; None where the system cannot answer. Takes no lock itself."""
         if self.path.resolve() in _held:
             return True
         return _is_locked(self.path / _LOCK)
+
+
+def locked_last() -> Path | None:
+    """The run that this process wrote into last: where the traceback of an unexpected error belongs."""
+    return _locked_last[-1] if _locked_last else None
 
 
 def run_name(env: str, algo: str, seed: int) -> str:
@@ -162,7 +189,8 @@ def _refuse_used(run: RunDir) -> None:
     with _explain_refusal(run.path):
         used = any(entry.name != _LOCK for entry in run.path.iterdir())
     if used:
-        raise UserError(f"{run.path} is not a run directory, and not empty.", ["another --run-dir"])
+        what = f": {_what_is_wrong(run)}" if run.config_path.is_file() else ", and not empty"
+        raise UserError(f"{run.path} is not a run directory{what}.", ["another --run-dir"])
 
 
 def _what_is_wrong(run: RunDir) -> str:
@@ -171,6 +199,8 @@ def _what_is_wrong(run: RunDir) -> str:
     if not run.path.is_dir():
         return "it is a file"
     missing = [path.name for path in (run.config_path, run.plan_path) if not path.is_file()]
+    if missing == [run.plan_path.name] and not run.metrics_path.exists():
+        return "it has no plan.json beside its config.yaml: preparing it was cut short, nothing was trained"
     return f"it has no {' and no '.join(missing)}"
 
 

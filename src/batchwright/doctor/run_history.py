@@ -16,7 +16,7 @@ from batchwright.planning.quantity import PRESET
 
 Column = NDArray[np.float64]
 
-NUMBERS = (float, int)
+LARGEST_WHOLE = 1e300
 MOST_RECORDS = 300
 """Longer records are thinned evenly to this many iterations, so that a check costs the same in any run."""
 
@@ -73,7 +73,7 @@ class RunHistory:
         found = self._columns.get(name)
         if found is None:
             values = [record.get(name) for record in self.records]
-            found = np.array([value if type(value) in NUMBERS else np.nan for value in values], np.float64)
+            found = np.array([value if _is_number(value) else np.nan for value in values], np.float64)
             self._columns[name] = found
         return found
 
@@ -132,6 +132,11 @@ class RunHistory:
         count = len(values)
         part = values[int(begin * count) : max(int(end * count), int(begin * count) + 1)]
         return part[np.isfinite(part)]
+
+
+def _is_number(value: Any) -> bool:
+    """A float, or a whole number that a float can hold; a damaged record may have others."""
+    return type(value) is float or (type(value) is int and abs(value) < LARGEST_WHOLE)
 
 
 def thin(records: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

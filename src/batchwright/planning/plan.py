@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from batchwright.config.schema import FIELDS
+from batchwright.config.values import kind_of
+from batchwright.core.errors import UserError
 from batchwright.planning.diagram import diagram
 from batchwright.planning.explain import explain
 from batchwright.planning.quantity import Check, Quantity
+
+LARGEST_NUMBER = 1e300
+_TRAIN_ANEW = "train anew in another --run-dir"
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class Plan:
 
     def __getitem__(self, name: str) -> Any:
         """The value of a quantity."""
+        if name not in self.quantities:
+            raise UserError(f"the plan has no {name}: plan.json is damaged, or of another version.", [_TRAIN_ANEW])
         return self.quantities[name].value
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -88,25 +96,61 @@ class Plan:
         return diagram(self.regime, {name: quantity.value for name, quantity in self.quantities.items()})
 
 
-def plan_from_dict(record: Mapping[str, Any], task: TaskFacts | None = None) -> Plan:
-    """A plan read back from `plan.json`: its numbers and reasons; warnings become remarks."""
-    quantities = {
-        name: Quantity(name, q["value"], q["unit"], q["reason"], q["source"])
-        for name, q in record["quantities"].items()
-    }
+def plan_from_dict(record: Any, task: TaskFacts | None = None) -> Plan:
+    """A plan read back from `plan.json`: its numbers and reasons; warnings become remarks. ValueError for damage."""
+    if not isinstance(record, dict) or not isinstance(record.get("quantities"), dict):
+        raise ValueError("it has no quantities")
+    for name in ("regime", "algo"):
+        if not isinstance(record.get(name), str):
+            raise ValueError(f"its {name} is {str(record.get(name))[:40]}")
     return Plan(
         record["regime"],
         record["algo"],
-        quantities,
-        remarks=tuple(record["warnings"]),
-        alternatives=tuple(record["alternatives"]),
+        {name: _quantity_from_dict(name, quantity) for name, quantity in record["quantities"].items()},
+        remarks=_texts(record, "warnings"),
+        alternatives=_texts(record, "alternatives"),
         task=task or _task_from_dict(record.get("task", {})),
     )
 
 
-def _task_from_dict(record: Mapping[str, Any]) -> TaskFacts:
-    known = {name: value for name, value in record.items() if name in TaskFacts.__dataclass_fields__}
-    for name in ("obs_shape", "reward_names"):
-        if name in known:
-            known[name] = tuple(known[name])
+def _quantity_from_dict(name: str, record: Any) -> Quantity:
+    """One number of a plan; refused where it is not of the kind that its setting has."""
+    texts = ("unit", "reason", "source")
+    if not isinstance(record, dict) or not all(isinstance(record.get(text), str) for text in texts):
+        raise ValueError(f"its {name} is no quantity")
+    value: Any = record.get("value")
+    is_number = type(value) in (int, float) and abs(value) < LARGEST_NUMBER
+    kind = kind_of(name) if name in FIELDS else float if record["unit"] else str
+    fits = is_number if kind in (int, float) else type(value) in (str, bool) or is_number
+    if value is not None and not fits:
+        raise ValueError(f"its {name} is {str(value)[:40]!r}")
+    return Quantity(name, value, *(record[text] for text in texts))
+
+
+def _texts(record: dict[str, Any], name: str) -> tuple[str, ...]:
+    found = record.get(name)
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise ValueError(f"its {name} are no list of texts")
+    return tuple(found)
+
+
+def _task_from_dict(record: Any) -> TaskFacts:
+    """What a plan says of its task; ValueError where a fact is of the wrong kind."""
+    kinds: dict[str, tuple[type, ...]] = {
+        "name": (str,), "obs_dtype": (str,), "discrete": (bool,), "hybrid": (bool,),
+        "action_size": (int,), "episode_steps": (int, float), "stacked_frames": (int,),
+        "obs_shape": (list,), "reward_names": (list,),
+    }  # fmt: skip
+    if not isinstance(record, dict):
+        raise ValueError("its task is no mapping")
+    known = {name: value for name, value in record.items() if name in kinds and value is not None}
+    wrong = [name for name, value in known.items() if type(value) not in kinds[name]]
+    for name, kind in (("obs_shape", int), ("reward_names", str)):
+        values = known.get(name, [])
+        if name not in wrong and not all(type(value) is kind for value in values):
+            wrong.append(name)
+        elif name in known and name not in wrong:
+            known[name] = tuple(values)
+    if wrong:
+        raise ValueError(f"its task has a wrong {wrong[0]}")
     return TaskFacts(**known)

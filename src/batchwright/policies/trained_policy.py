@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import numpy as np
 
 from batchwright.config.schema import RECORDED
 from batchwright.core.errors import UserError
+from batchwright.core.run_dir import RunDir
+from batchwright.core.trust import check_trust
 from batchwright.envs import spaces
 from batchwright.envs.engines import make_engine
 from batchwright.envs.engines.host_arrays import native_tree
@@ -89,19 +92,45 @@ def _start(leaf: spaces.Leaf) -> Any:
     return np.asarray(leaf.start or 0, np.int32) if isinstance(leaf, spaces.Discrete | spaces.MultiDiscrete) else 0
 
 
-def load(run: str | Path, network: NetworkMaker | None = None) -> TrainedPolicy:
-    """The policy of a run's last good checkpoint, normalisers included; loading runs no code from the file."""
+def load(
+    run: str | Path,
+    network: NetworkMaker | None = None,
+    trust: bool = False,
+    on_warning: Callable[[str], None] | None = None,
+) -> TrainedPolicy:
+    """The policy of a run's last good checkpoint, normalisers included; a checkpoint runs no code.
+
+    The environment that the run names is made. Where it is code of its own, and the run was not made here by this user,
+    that needs `trust`. `on_warning` hears of damaged checkpoints; a Python warning is raised where there is none.
+    """
     directory, resolved, plan = open_run(run)
     if plan.regime == RECORDED:
         raise UserError(f"{directory} is the run of a reward model, not of a policy.", ["batchwright.load_reward(run)"])
     env = str(resolved.config.task.env)
+    check_trust(directory, env, trust)
+    warn = on_warning or (lambda text: warnings.warn(text, stacklevel=4))
+    found = checkpoints.load_named(directory.checkpoints, warn)
+    if found is None:
+        raise UserError(f"{directory} has no usable checkpoint.", [f"batchwright resume {directory}"])
+    arrays, manifest = found
     engine = make_engine(env, 1, plan["engine"], components=component_names(plan) or NO_COMPONENTS)
     policy = make_trained_policy(plan, engine, network)
     engine.close()
-    found = checkpoints.load_named(directory.checkpoints, lambda text: warnings.warn(text, stacklevel=3))
-    if found is None:
-        raise UserError(f"{directory} has no checkpoint yet.", [f"batchwright resume {directory}"])
-    arrays, manifest = found
-    moments = RunningMoments(np.float64(arrays[".obs.count"]), arrays[".obs.mean"], arrays[".obs.squares"])
-    stats = moments.obs_stats(plan["normalize_obs"])
-    return TrainedPolicy(plan, env, policy, arrays[PARAMS], stats, manifest["iteration"])
+    count, mean, squares, params = _checked(directory, arrays, policy)
+    stats = RunningMoments(np.float64(count), mean, squares).obs_stats(plan["normalize_obs"])
+    return TrainedPolicy(plan, env, policy, params, stats, manifest["iteration"])
+
+
+def _checked(run: RunDir, arrays: dict[str, np.ndarray], policy: Policy) -> list[np.ndarray]:
+    """The arrays of a checkpoint that a policy needs; refused where one is missing or cannot be that policy's."""
+    size = (policy.inputs.vector_size,)
+    params = policy.init(jax.random.key(0)).shape
+    wanted: dict[str, tuple[int, ...]] = {".obs.count": (), ".obs.mean": size, ".obs.squares": size, PARAMS: params}
+    for name, shape in wanted.items():
+        found = arrays.get(name)
+        if found is None or found.dtype.kind != "f" or found.shape != shape:
+            what = "is missing" if found is None else f"is {found.dtype} {found.shape}, not float {shape}"
+            raise UserError(
+                f"the checkpoint of {run} does not fit its plan: {name} {what}.", ["train anew in another --run-dir"]
+            )
+    return [arrays[name] for name in wanted]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from batchwright.core.errors import UserError
+from batchwright.core.files import write_atomically
+from batchwright.core.safe_open import checked_path, explain_refusal
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.policies.trained_policy import TrainedPolicy
 
@@ -23,9 +26,13 @@ def record_video(policy: TrainedPolicy, path: str | Path, seed: int) -> Path:
         raise UserError("videos need Pillow.", ['pip install "batchwright[video]"']) from None
     drawn, frames_per_second = _frames(policy, seed)
     frames = [Image.fromarray(frame) for frame in drawn]
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    frames[0].save(target, save_all=True, append_images=frames[1:], duration=1000 // frames_per_second, loop=0)
+    content = io.BytesIO()
+    duration = 1000 // frames_per_second
+    frames[0].save(content, "GIF", save_all=True, append_images=frames[1:], duration=duration, loop=0)
+    target = checked_path(path)
+    with explain_refusal(target, "write", "--video FILE.gif in another folder"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, content.getvalue())
     return target
 
 

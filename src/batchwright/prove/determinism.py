@@ -11,6 +11,9 @@ from typing import Any
 
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
+from batchwright.core.safe_open import checked_path, read_plain
+from batchwright.core.trust import check_trust
+from batchwright.runs.launch import open_run
 from batchwright.watch.metric_log import Difference, first_difference, is_time_valued, read_metrics
 
 
@@ -37,7 +40,7 @@ class Outcome:
 
 
 def is_run(target: str) -> bool:
-    return RunDir(Path(target)).is_run
+    return RunDir(checked_path(target)).is_run
 
 
 def prove_env(env: str, **settings: Any) -> Outcome:
@@ -50,29 +53,33 @@ def prove_env(env: str, **settings: Any) -> Outcome:
         return _compare(_train(first), _train(second))
 
 
-def prove_run(path: str) -> Outcome:
+def prove_run(path: str, trust: bool = False) -> Outcome:
     """Compares a finished or unfinished run with a second one of its plan, as far as its records go."""
-    recorded = read_metrics(RunDir.open(path).metrics_path)
+    run, resolved, _ = open_run(path)
+    check_trust(run, resolved.config.task.env, trust)
+    recorded = read_metrics(run.metrics_path)
     if not recorded:
         raise UserError(f"{path} has no records yet.", [f"batchwright resume {path}"])
     with tempfile.TemporaryDirectory(prefix="batchwright-prove-") as folder:
-        again = _train(_copy_plan(Path(path), Path(folder) / "again"))
+        again = _train(_copy_plan(run.path, Path(folder) / "again"))
         return _compare(recorded, again[: len(recorded)])
 
 
 def _copy_plan(run: Path, to: Path) -> Path:
     to.mkdir(parents=True)
     for name in ("config.yaml", "plan.json"):
-        (to / name).write_bytes((run / name).read_bytes())
+        (to / name).write_bytes(read_plain(run / name))
     return to
 
 
 def _train(run: Path) -> list[dict[str, Any]]:
     """The records of a run trained in a process of its own."""
-    command = [sys.executable, "-m", "batchwright.cli", "resume", str(run), "--quiet"]
+    # The caller named the environment, or agreed to run the code that the run names.
+    command = [sys.executable, "-m", "batchwright.cli", "resume", str(run), "--quiet", "--trust"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        said = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
+        last = (said or done.stderr.strip().splitlines() or ["no message"])[-1]
         raise UserError(f"the run in its own process ended with {done.returncode}: {last}")
     return list(read_metrics(run / "metrics.jsonl"))
 

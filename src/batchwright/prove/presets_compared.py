@@ -16,6 +16,7 @@ from batchwright.core.run_dir import RUNS, run_name
 from batchwright.regimes import make_learner
 from batchwright.runs.launch import continue_run, open_run
 from batchwright.runs.recorder import OutputOptions
+from batchwright.runs.start_state import Begin
 from batchwright.watch.metric_log import read_metrics
 
 TOTAL_STEPS = 50_000
@@ -49,7 +50,9 @@ def compare_presets(
         runs = []
         for seed in range(first_seed, first_seed + seeds):
             path = prepare(env, preset=name, run_dir=place / f"{name}-s{seed}", quiet=True, seed=seed, **stated)
-            result = continue_run(path, make_learner, OutputOptions(quiet=True, stream=io.StringIO()))
+            result = continue_run(
+                path, make_learner, OutputOptions(quiet=True, stream=io.StringIO()), Begin(trust=True)
+            )
             runs.append(_one(path, seed, result.evaluation["mean"], result.seconds))
             on_message(
                 f"{name}, seed {seed}: return {runs[-1]['return']:,.1f}, {runs[-1]['transitions']:,} transitions"

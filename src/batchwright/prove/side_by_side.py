@@ -11,6 +11,7 @@ from batchwright.planning.explain import show_value
 from batchwright.planning.plan import Plan
 from batchwright.runs.launch import open_run
 from batchwright.watch.metric_log import read_metrics
+from batchwright.watch.statistics import is_finite_number
 
 LAST_SHARE = 0.1
 
@@ -36,19 +37,26 @@ def side_by_side(paths: list[str]) -> list[dict[str, Any]]:
 
 
 def _results(records: list[dict[str, Any]], plan: Plan) -> dict[str, Any]:
-    returns = [r["episode_return"] for r in records if r.get("episode_return") is not None]
-    evaluations = [r["eval_mean"] for r in records if r.get("eval_mean") is not None]
+    returns, evaluations, speed = (
+        [r[name] for r in records if is_finite_number(r.get(name))]
+        for name in ("episode_return", "eval_mean", "steps_per_second")
+    )
     late = returns[-max(1, int(len(returns) * LAST_SHARE)) :]
-    speed = [r["steps_per_second"] for r in records if r.get("steps_per_second")]
     steps = records[-1]["env_steps"] if records else 0
     return {
-        "done": len(records) / plan["iterations"] if plan["iterations"] else min(1.0, steps / plan["total_steps"]),
+        "done": _share_done(records, steps, plan),
         "env_steps": steps,
         "last_training_return": float(np.mean(late)) if late else None,
         "best_evaluation": max(evaluations) if evaluations else None,
         "last_evaluation": evaluations[-1] if evaluations else None,
         "steps_per_second": float(np.median(speed)) if speed else None,
     }
+
+
+def _share_done(records: list[dict[str, Any]], steps: int, plan: Plan) -> float | None:
+    if plan.get("iterations"):
+        return float(len(records) / plan["iterations"])
+    return min(1.0, steps / plan["total_steps"]) if plan.get("total_steps") else None
 
 
 def to_text(rows: list[dict[str, Any]]) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
+from batchwright.core.safe_open import read_plain
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Discrete, Leaf, MultiDiscrete
 from batchwright.reward.reward_model import ROWS_AT_ONCE, RewardModel, Scales
@@ -102,7 +103,10 @@ def _arrays(given: Values, leaves: Mapping[str, Leaf], name: str) -> tuple[dict[
 
 
 def load_reward(run: str | Path) -> LearnedReward:
-    """The reward model of a run's last good checkpoint. It needs no recording, and it runs no code of a file."""
+    """The reward model of a run's last good checkpoint. It needs no recording, and it runs no code of a file.
+
+    A damaged checkpoint is passed over with a Python warning.
+    """
     directory = RunDir.open(run)
     model = RewardModel(_read_spec(directory))
     template = start_state(model, 0, model.unit_scales())
@@ -117,11 +121,11 @@ def load_reward(run: str | Path) -> LearnedReward:
 def _read_spec(run: RunDir) -> ModelSpec:
     """The specification that the run directory holds."""
     try:
-        return ModelSpec.from_json((run.path / SPEC_FILE).read_text(encoding="utf-8"))
+        return ModelSpec.from_json(read_plain(run.path / SPEC_FILE).decode())
     except FileNotFoundError:
         raise UserError(
             f"{run} is not the run of a reward model: it has no {SPEC_FILE}.",
             ["batchwright rrd DATA", "batchwright.load(run)"],
         ) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise UserError(f"{run.path / SPEC_FILE} is damaged: {error}.", ["train anew in another --run-dir"]) from None

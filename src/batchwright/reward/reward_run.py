@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,9 +13,10 @@ import numpy as np
 
 from batchwright.config.load import Resolved, resolve
 from batchwright.core.errors import UserError
-from batchwright.core.files import write_atomically
+from batchwright.core.files import remove_folder, write_atomically
 from batchwright.core.machine import probe_machine
 from batchwright.core.run_dir import RunDir, run_name
+from batchwright.core.safe_open import checked_path, explain_refusal, make_folder
 from batchwright.envs import spaces
 from batchwright.planning.plan import Plan
 from batchwright.planning.recorded_plan import plan_recorded
@@ -30,6 +30,7 @@ from batchwright.reward.reward_state import RewardState
 from batchwright.runs.launch import create_run_dir, open_run, train_to_end
 from batchwright.runs.loop import DivergedError
 from batchwright.runs.recorder import OutputOptions, RunRecorder
+from batchwright.runs.start_state import Begin
 from batchwright.watch.metric_log import EventLog
 from batchwright.watch.reward_lines import fit_lines, header_lines
 from batchwright.watch.reward_picture import Strip, picture
@@ -80,11 +81,11 @@ def _with_absolute_paths(resolved: Resolved) -> Resolved:
 
 def _absolute(path: str | None) -> str | None:
     """A path that exists as an absolute one; ids of datasets as they are."""
-    found = None if path is None else Path(path).expanduser()
+    found = None if path is None else checked_path(path)
     return str(found.resolve()) if found is not None and found.exists() else path
 
 
-def continue_reward(path: str | Path, quiet: bool = False) -> RewardResult:
+def continue_reward(path: str | Path, quiet: bool = False, from_start: bool = False) -> RewardResult:
     """Trains a run from its last good checkpoint, or from the start, to the end of its plan."""
     run, resolved, plan = open_run(path)
     settings, options = RewardSettings.from_plan(plan), OutputOptions(quiet=quiet)
@@ -92,15 +93,20 @@ def continue_reward(path: str | Path, quiet: bool = False) -> RewardResult:
         start_seconds = time.perf_counter()
         data = _find_same_data(run, resolved, settings)
         model = RewardModel(data.spec(settings.hidden))
-        write_atomically(run.path / SPEC_FILE, model.spec.to_json().encode())
+        with explain_refusal(run.path / SPEC_FILE, "write"):
+            write_atomically(run.path / SPEC_FILE, model.spec.to_json().encode())
         display = RewardDisplay(settings.iterations, plan.warnings, quiet, options.stream)
         header = header_lines(plan, data.recording.kind, str(data.recording.path), data.returns)
         display.show(*header, f"run directory: {run}")  # before the recording is read, which may take long
         try:
+            if settings.frames_on_disk:
+                remove_folder(run.path / FRAMES_FOLDER, 1)
+                with explain_refusal(run.path / FRAMES_FOLDER, "write"):
+                    make_folder(run.path / FRAMES_FOLDER, 1)
             bank = data.read(run.path / FRAMES_FOLDER if settings.frames_on_disk else None)
             learner = RewardLearner(settings, model, bank)
             recorder = RunRecorder(run, plan, events, options, make_display=lambda past: display)
-            state = _train(learner, recorder)
+            state = _train(learner, recorder, Begin(from_start=from_start))
             seconds = time.perf_counter() - start_seconds
             if not learner.finished(state):
                 return _interrupt(run, state, display, seconds)
@@ -108,7 +114,7 @@ def continue_reward(path: str | Path, quiet: bool = False) -> RewardResult:
             _write_results(run, learner, state, fit, data.name, display)
             return RewardResult(run.path, fit, int(state.counters.iteration), state.updates, False, seconds)
         finally:
-            shutil.rmtree(run.path / FRAMES_FOLDER, ignore_errors=True)
+            remove_folder(run.path / FRAMES_FOLDER, 1)
 
 
 def _find_same_data(run: RunDir, resolved: Resolved, settings: RewardSettings) -> RewardData:
@@ -122,13 +128,13 @@ def _find_same_data(run: RunDir, resolved: Resolved, settings: RewardSettings) -
     return data
 
 
-def _train(learner: RewardLearner, recorder: RunRecorder) -> RewardState:
+def _train(learner: RewardLearner, recorder: RunRecorder, begin: Begin) -> RewardState:
     """Trains to the end; records the plan's warnings at a first start, and names a fix where training diverges."""
     if not recorder.run.checkpoints.exists():
         for warning in recorder.plan.warnings:
             recorder.events.record("warning", 0, warning)
     try:
-        return train_to_end(learner, recorder)
+        return train_to_end(learner, recorder, begin)
     except DivergedError as error:
         error.fixes = (f"--learning-rate {learner.settings.learning_rate / 10:g}",)
         raise
@@ -148,8 +154,9 @@ def _write_results(
     """Writes the fit and the picture of a trained model, and shows where they lie."""
     strips = _make_strips(learner, state)
     fit_path, picture_path = run.path / FIT_FILE, run.path / PICTURE_FILE
-    write_atomically(fit_path, json.dumps(fit, indent=2).encode())
-    write_atomically(picture_path, picture(strips, title).encode())
+    with explain_refusal(run.path, "write"):
+        write_atomically(fit_path, json.dumps(fit, indent=2).encode())
+        write_atomically(picture_path, picture(strips, title).encode())
     display.show("", *fit_lines(fit), "", f"model: {run}", f"fit: {fit_path}")
     display.show(f"rewards along {len(strips)} episodes: {picture_path}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,9 @@ from batchwright.core.run_dir import RunDir
 from batchwright.planning.plan import Plan
 from batchwright.runs import checkpoints
 from batchwright.watch.metric_log import read_events, read_metrics
-from batchwright.watch.statistics import summarise
+from batchwright.watch.statistics import is_finite_number, summarise
+
+_STEPS = ".counters.env_steps"
 
 
 class FinishedRun(NamedTuple):
@@ -22,27 +25,60 @@ class FinishedRun(NamedTuple):
     env_steps: int
     solved: bool | None
     """Whether `stop_return` was reached; None where none was stated."""
+    is_recorded: bool
+    """Whether its events say that it is finished; a kill just before its end prevents that."""
+
+
+def last_end(events: Sequence[Mapping[str, Any]]) -> str | None:
+    """The last event that says how a run or its start ended; None where there is none."""
+    ends = [event["kind"] for event in events if event["kind"] in ("finished", "interrupted", "diverged", "resume")]
+    return ends[-1] if ends else None
 
 
 def read_finished(run: RunDir, plan: Plan) -> FinishedRun | None:
     """The result of a finished run; None where something is left to do, or its last checkpoint is damaged."""
-    events = read_events(run.events_path) if run.events_path.exists() else []
-    ends = [event["kind"] for event in events if event["kind"] in ("finished", "interrupted", "diverged", "resume")]
-    if not ends or ends[-1] != "finished":
+    events, records = read_events(run.events_path), read_metrics(run.metrics_path)
+    end, wanted = last_end(events), plan.get("stop_return")
+    if end == "diverged" or not records:
         return None
+    if end != "finished" and wanted is None and not _reaches_the_end(plan, **_counts(records[-1])):
+        return None  # without reading a checkpoint, which may be large
     found = checkpoints.load_named(run.checkpoints, lambda text: None)
-    records = read_metrics(run.metrics_path)
-    if found is None or not records:
+    if found is None:
         return None
-    arrays, _ = found
-    iterations = int(arrays[".counters.iteration"])
-    if iterations != records[-1]["iteration"] + 1:
+    arrays, manifest = found
+    iterations = manifest["iteration"]
+    bad_iterations = int(arrays.get(".counters.bad_iterations", 0))
+    if iterations != records[-1]["iteration"] + 1 or bad_iterations == iterations or _STEPS not in arrays:
         return None
-    played = [e for e in events if e["kind"] == "evaluation" and e["iteration"] == iterations - 1]
-    wanted = plan.get("stop_return")
+    env_steps = int(arrays[_STEPS])
+    recent = arrays.get(".recent_returns")
+    solved = None if wanted is None or recent is None else bool(np.mean(recent) >= wanted)
+    if end != "finished" and not solved and not _reaches_the_end(plan, iterations, env_steps):
+        return None
+    played = [e.get("returns") for e in events if e["kind"] == "evaluation" and e["iteration"] == iterations - 1]
     return FinishedRun(
-        evaluation=summarise(np.array(played[-1]["returns"])) if played else {},
+        evaluation=_summary(played[-1]) if played else {},
         iterations=iterations,
-        env_steps=int(arrays[".counters.env_steps"]),
-        solved=None if wanted is None else bool(np.mean(arrays[".recent_returns"]) >= wanted),
+        env_steps=env_steps,
+        solved=solved,
+        is_recorded=end == "finished",
     )
+
+
+def _reaches_the_end(plan: Plan, iterations: int, env_steps: int) -> bool:
+    """Whether a checkpoint lies at the end of a plan."""
+    if plan.get("iterations") is not None:
+        return bool(iterations >= plan["iterations"])
+    return bool(plan.get("total_steps")) and bool(env_steps >= plan["total_steps"])
+
+
+def _counts(record: Mapping[str, Any]) -> dict[str, int]:
+    return {"iterations": record["iteration"] + 1, "env_steps": record["env_steps"]}
+
+
+def _summary(returns: Any) -> dict[str, Any]:
+    """The statistics of an evaluation; empty where its event is damaged."""
+    if not isinstance(returns, list) or not all(value is None or is_finite_number(value) for value in returns):
+        return {}
+    return summarise(np.nan if value is None else value for value in returns)

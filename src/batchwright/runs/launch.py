@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from batchwright.config.load import Resolved, resolve
 from batchwright.config.save import to_yaml
 from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import RunDir, run_name
+from batchwright.core.safe_open import explain_refusal, read_json, read_plain
+from batchwright.core.trust import check_trust, remember
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.planning.plan import Plan, plan_from_dict
 from batchwright.planning.quantity import counted
-from batchwright.runs import checkpoints
 from batchwright.runs.engine_learner import EngineLearner
 from batchwright.runs.engine_state import EngineState
-from batchwright.runs.finished_run import FinishedRun, read_finished
-from batchwright.runs.learner import Learner, SavedCheckpoint, StateT
+from batchwright.runs.finished_run import FinishedRun, last_end, read_finished
+from batchwright.runs.learner import Learner, StateT
 from batchwright.runs.learner_threads import take_threads
 from batchwright.runs.loop import DivergedError
 from batchwright.runs.loop import run as run_iterations
 from batchwright.runs.recorder import OutputOptions, RunRecorder
 from batchwright.runs.signals import stop_when_asked
-from batchwright.runs.versions import versions
-from batchwright.watch.metric_log import EventLog, read_metrics
+from batchwright.runs.start_state import Begin, start_or_resume
+from batchwright.watch.metric_log import EventLog, read_events, read_metrics
 from batchwright.watch.progress import Progress
 
 MakeLearner = Callable[[Plan, str, OnEvent], EngineLearner[Any]]
@@ -59,31 +57,42 @@ def create_run(resolved: Resolved, plan: Plan, path: str | Path | None) -> RunDi
 
 
 def create_run_dir(resolved: Resolved, plan: Plan, path: str | Path | None, default_name: str) -> RunDir:
+    """A run directory with its settings and its plan; of two that are prepared in one place at once, one is refused."""
     run = RunDir.create(path, default_name)
-    write_atomically(run.config_path, to_yaml(resolved).encode())
-    write_atomically(run.plan_path, plan.to_json().encode())
+    with run.lock(), explain_refusal(run.path, "write"):
+        RunDir.refuse_used(run.path)
+        write_atomically(run.config_path, to_yaml(resolved).encode())
+        write_atomically(run.plan_path, plan.to_json().encode())
+    remember(run, resolved.config.task.env)
     return run
 
 
 def open_run(path: str | Path) -> tuple[RunDir, Resolved, Plan]:
     """A run with its settings and its plan as they were written."""
     run = RunDir.open(path)
-    resolved = resolve(config_file=run.config_path)
-    try:
-        record = json.loads(run.plan_path.read_text())
-        plan = plan_from_dict(record)
-        plan = replace(plan, task=replace(plan.task, name=resolved.config.task.env))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{run.plan_path} is damaged: {error}.", ["train anew in another --run-dir"]) from None
-    return run, resolved, plan
+    with explain_refusal(run.path, "read", f"make the files of {run} readable"):
+        try:
+            content = read_plain(run.config_path)
+        except ValueError as error:
+            raise UserError(f"{run.config_path} is damaged: {error}.", ["train anew in another --run-dir"]) from None
+        resolved = resolve(config_file=run.config_path, content=content)
+        try:
+            plan = plan_from_dict(read_json(run.plan_path))
+        except ValueError as error:
+            raise UserError(f"{run.plan_path} is damaged: {error}.", ["train anew in another --run-dir"]) from None
+    return run, resolved, replace(plan, task=replace(plan.task, name=resolved.config.task.env))
 
 
-def continue_run(path: str | Path, make_learner: MakeLearner, options: OutputOptions) -> Result:
+def continue_run(
+    path: str | Path, make_learner: MakeLearner, options: OutputOptions, begin: Begin | None = None
+) -> Result:
     """Trains a run from its last good checkpoint, or from the start where it has none, to the end of its plan."""
     run, resolved, plan = open_run(path)
+    begin = begin or Begin()
     done = read_finished(run, plan)
     if done is not None:
         return _show_finished(run, plan, done, options)
+    check_trust(run, resolved.config.task.env, begin.trust)
     threads, planned = take_threads(plan), plan.get("learner_threads", 1)
     with run.lock(), EventLog(run.events_path) as events:
         recorder = RunRecorder(run, plan, events, options)
@@ -93,19 +102,19 @@ def continue_run(path: str | Path, make_learner: MakeLearner, options: OutputOpt
         learner = make_learner(plan, _env_of(resolved), recorder.on_engine_event)
         start_seconds = time.perf_counter()
         try:
-            state: EngineState = train_to_end(learner, recorder)
+            state: EngineState = train_to_end(learner, recorder, begin)
         finally:
             learner.close()
         return _finish(learner, recorder, state, time.perf_counter() - start_seconds)
 
 
-def train_to_end(learner: Learner[StateT], recorder: RunRecorder) -> StateT:
+def train_to_end(learner: Learner[StateT], recorder: RunRecorder, begin: Begin) -> StateT:
     """Starts or resumes a run and trains it to its end; SIGTERM and Ctrl-C save and stop it."""
     recorder.attach(learner)
     try:
         with stop_when_asked(lambda text: recorder.display.note(text, warning=True)) as stop_requested:
             recorder.stop_requested = stop_requested
-            state = _start_or_resume(learner, recorder)
+            state = start_or_resume(learner, recorder, begin)
             first = int(state.counters.iteration)
             state = run_iterations(learner, state, recorder)
         iteration = int(state.counters.iteration)
@@ -116,41 +125,10 @@ def train_to_end(learner: Learner[StateT], recorder: RunRecorder) -> StateT:
         raise
     finally:
         recorder.close()
-    if iteration > first:
-        kind = "finished" if learner.finished(state) else "interrupted"
+    kind = "finished" if learner.finished(state) else "interrupted"
+    if iteration > first or (kind == "finished" and last_end(read_events(recorder.run.events_path)) != kind):
         recorder.events.record(kind, iteration - 1, f"{kind} after iteration {iteration}")
     return state
-
-
-def _start_or_resume(learner: Learner[StateT], recorder: RunRecorder) -> StateT:
-    fresh = learner.start()
-    template = learner.checkpoint_template(fresh)
-    folder = recorder.run.checkpoints
-    found = checkpoints.load_last(folder, template, lambda text: recorder.on_warning("checkpoint", 0, text))
-    if found is None:
-        recorder.metrics.cut_after(-1)
-        recorder.display.header(recorder.run)
-        return fresh
-    arrays, manifest, checkpoint = found
-    _warn_of_other_versions(manifest["versions"], recorder)
-    state: StateT = jax.tree.map(
-        lambda new, old: jnp.asarray(new) if isinstance(old, jax.Array) else new, arrays, template
-    )
-    state = learner.load(state, SavedCheckpoint(checkpoint, folder / checkpoints.SHARED, manifest))
-    iteration = int(state.counters.iteration)
-    dropped = recorder.metrics.cut_after(iteration - 1)
-    text = f"resumed after iteration {iteration}" + (f"; {dropped} later records are made again" if dropped else "")
-    recorder.events.record("resume", iteration, text)
-    recorder.restore(read_metrics(recorder.run.metrics_path))
-    recorder.display.header(recorder.run, text)
-    return state
-
-
-def _warn_of_other_versions(saved: dict[str, str], recorder: RunRecorder) -> None:
-    changed = [f"{name} {saved.get(name)} -> {now}" for name, now in versions().items() if saved.get(name) != now]
-    if changed:
-        text = f"the checkpoint was made with other versions ({', '.join(changed)}): expect other last digits"
-        recorder.on_warning("versions", 0, text)
 
 
 def _finish(learner: EngineLearner[Any], recorder: RunRecorder, state: EngineState, seconds: float) -> Result:
@@ -181,7 +159,10 @@ def _finish(learner: EngineLearner[Any], recorder: RunRecorder, state: EngineSta
 
 
 def _show_finished(run: RunDir, plan: Plan, done: FinishedRun, options: OutputOptions) -> Result:
-    """Shows the result of a finished run again: nothing is left to do."""
+    """Shows the result of a finished run again: nothing is left to do. Says its end where a kill prevented that."""
+    if not done.is_recorded:
+        with contextlib.suppress(UserError), run.lock(), EventLog(run.events_path) as events:
+            events.record("finished", done.iterations - 1, f"finished after iteration {done.iterations}")
     progress = Progress(plan, options.stream, quiet=options.quiet, past=read_metrics(run.metrics_path))
     outcome = f"finished after iteration {done.iterations}: nothing is left to do"
     effort = {"evaluation": done.evaluation, "env_steps": done.env_steps, "iterations": done.iterations}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
 import jax
 import numpy as np
 
+from batchwright.core.files import write_atomically
+from batchwright.core.safe_open import make_folder
 from batchwright.data.rollout import Rollout
 from batchwright.nets.param_roles import param_name
 from batchwright.nets.policy import Policy
@@ -41,8 +44,10 @@ def locate_in_params(params: jax.Array, policy: Policy, metrics: Mapping[str, fl
 
 def dump(folder: Path, iteration: int, rollout: Rollout, params_before: jax.Array) -> Path:
     """Writes the rollout and the parameters before its update as plain arrays; returns the file."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, 1)
     path = folder / f"iteration-{iteration:09d}.npz"
     named = {jax.tree_util.keystr(p): np.asarray(leaf) for p, leaf in jax.tree_util.tree_leaves_with_path(rollout)}
-    np.savez(path, parameters=np.asarray(params_before), **named)  # type: ignore[arg-type]
+    content = io.BytesIO()
+    np.savez(content, parameters=np.asarray(params_before), **named)  # type: ignore[arg-type]
+    write_atomically(path, content.getvalue(), 2)
     return path

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
 from batchwright.core.run_dir import RunDir
+from batchwright.core.safe_open import explain_refusal
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.live import LiveDoctor
 from batchwright.doctor.run_history import facts_of
@@ -92,8 +93,11 @@ class RunRecorder:
     def on_non_finite(self, iteration: int, result: IterationResult) -> None:
         message = f"{result.non_finite}; the update of iteration {iteration} is undone."
         if result.collected is not None and result.params_before is not None:
-            path = dump(self.run.dumps, iteration, result.collected.rollout, result.params_before)
-            message += f" Rollout: {path}"
+            try:
+                path = dump(self.run.dumps, iteration, result.collected.rollout, result.params_before)
+                message += f" Rollout: {path}"
+            except OSError as error:
+                message += f" Its rollout could not be kept: {error.strerror}."
         self.on_warning("non-finite", iteration, message)
 
     def on_record(self, record: Record) -> None:
@@ -121,9 +125,10 @@ class RunRecorder:
     def on_checkpoint(self, state: RunState, scheduled: bool) -> None:
         self.metrics.sync()
         folder, iteration = self.run.checkpoints, int(state.counters.iteration)
-        parts = self._learner.save(state, folder / checkpoints.SHARED, scheduled)
-        about = {**parts.manifest, "versions": versions()}
-        checkpoints.save(folder, iteration, parts.state, about, parts.files, dict(parts.shared))
+        with explain_refusal(folder, "write", f"make {folder} writable, then batchwright resume {self.run}"):
+            parts = self._learner.save(state, folder / checkpoints.SHARED, scheduled)
+            about = {**parts.manifest, "versions": versions()}
+            checkpoints.save(folder, iteration, parts.state, about, parts.files, dict(parts.shared))
         self.events.record("checkpoint", iteration, "scheduled" if scheduled else "asked for by a signal")
 
     def remedy(self, plan: Plan, since_iteration: int) -> tuple[str, Finding] | None:

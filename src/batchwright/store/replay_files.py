@@ -16,6 +16,8 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
+from batchwright.core.safe_open import make_folder
+from batchwright.data.plain_arrays import read_npz
 from batchwright.store.replay_buffer import ReplayBuffer, step_rows
 
 PARTS = 32
@@ -36,12 +38,12 @@ class ReplayFiles:
 
     def save(self, folder: Path) -> dict[str, str]:
         """SHA-256 by name of all parts that the buffer consists of; those not there yet are written."""
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, 2)  # RUN/checkpoints/shared
         needed = {name: (first, end) for name, first, end in self._parts()}
         for name, (first, end) in needed.items():
             if name not in self._hashes:
                 data = self._pack(first, end)
-                write_atomically(folder / name, data)
+                write_atomically(folder / name, data, 3)
                 self._hashes[name] = hashlib.sha256(data).hexdigest()
         self._hashes = {name: self._hashes[name] for name in needed}
         return dict(self._hashes)
@@ -50,10 +52,9 @@ class ReplayFiles:
         """Fills the buffer from parts; its table must have been taken up before."""
         for name in hashes:
             first, end = (int(number) for number in name.removesuffix(".npz").split("-"))
-            with np.load(folder / name, allow_pickle=False) as stored:
-                ages = stored[AGES] if AGES in stored.files else None
-                values = [stored[str(k)] for k in range(len(stored.files) - (ages is not None))]
-                self._put(first, end, values, ages)
+            stored = read_npz(folder / name, 3)
+            ages = stored.pop(AGES, None)
+            self._put(first, end, [stored[str(k)] for k in range(len(stored))], ages)
         self._hashes = dict(hashes)
 
     def _parts(self) -> list[tuple[str, int, int]]:

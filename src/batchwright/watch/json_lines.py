@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from batchwright.core.files import explain_full_disk
+from batchwright.core.safe_open import explain_refusal, open_plain
 
 NONFINITE = "nonfinite"
 _encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
@@ -27,8 +28,8 @@ class JsonLines:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with explain_full_disk(path):
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        with explain_refusal(path, "write"), explain_full_disk(path):
+            self._handle = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
             _repair_end(self._handle)
 
     def append(self, values: Mapping[str, Any]) -> None:
@@ -93,9 +94,12 @@ def json_safe(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_lines(path: Path) -> Lines:
-    """All objects of a file; blank lines are skipped, unreadable ones counted. A missing file counts as empty."""
+    """All objects of a file; blank lines are skipped, unreadable ones counted. A missing file counts as empty.
+
+    Raises `UserError` where the file may not be read, is a link, or is no file.
+    """
     lines = Lines()
-    with contextlib.suppress(FileNotFoundError):
+    with explain_refusal(path, "read", f"make {path} readable"), contextlib.suppress(FileNotFoundError):
         for line in each_line(path):
             value = parse(line)
             if value is not None:
@@ -107,7 +111,7 @@ def read_lines(path: Path) -> Lines:
 
 def each_line(path: Path) -> Iterator[bytes]:
     """The raw lines of a file, line ends included."""
-    with path.open("rb") as file:
+    with os.fdopen(open_plain(path), "rb") as file:
         yield from file
 
 
@@ -115,7 +119,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
     """The object of a line; None if the line is not a JSON object."""
     try:
         value = json.loads(line)
-    except ValueError:  # torn, or not text at all
+    except (ValueError, RecursionError):  # torn, not text at all, or nested without end
         return None
     return value if isinstance(value, dict) else None
 

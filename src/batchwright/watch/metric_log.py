@@ -10,15 +10,18 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from batchwright.core.files import free_name_beside
 from batchwright.watch.json_lines import JsonLines, Lines, each_line, end_of_line_before, parse, read_lines
 
 _ITERATION = re.compile(rb'\{"iteration": (\d+)[,}]')
+LARGEST_COUNT = 2**53
+COUNTERS = ("iteration", "env_steps")
 NOT_LOGGED = "(not logged)"
 MACHINE_DEPENDENT = ("_seconds", "_per_second", "memory_bytes", "memory_limit_bytes", "accelerator_use")
 
@@ -56,6 +59,16 @@ class MetricLog(JsonLines):
         self._last = self._last_iteration()
         return dropped
 
+    def keep_beside(self) -> Path:
+        """Renames the record to `metrics.<time>.jsonl` and begins an empty one; returns the new name."""
+        self.sync()
+        kept = free_name_beside(self.path)
+        self.path.rename(kept)
+        self.close()
+        super().__init__(self.path)
+        self._last = -1
+        return kept
+
     def _last_iteration(self) -> int:
         """The iteration of the last line that has one; -1 where there is none."""
         end = os.fstat(self._handle).st_size
@@ -78,13 +91,19 @@ class EventLog(JsonLines):
 
 
 def read_metrics(path: Path) -> Lines:
-    """The records of `metrics.jsonl`, a list; `unreadable` counts lines that are torn or lack `iteration`."""
-    return _keep_those_with(read_lines(path), "iteration")
+    """The records of `metrics.jsonl`, a list; `unreadable` counts lines that are torn or lack their counters.
+
+    Every record has a whole `iteration` and a number of `env_steps`; other values may be anything where it is damaged.
+    """
+    return _keep(read_lines(path), lambda record: all(_is_count(record.get(name)) for name in COUNTERS))
 
 
 def read_events(path: Path) -> Lines:
-    """The events of `events.jsonl`, a list; `unreadable` counts lines that are torn or lack `kind`."""
-    return _keep_those_with(read_lines(path), "kind")
+    """The events of `events.jsonl`, a list; `unreadable` counts lines that are torn or lack what every event has.
+
+    Every event has a `kind` and a `message`, both text, and a whole `iteration`.
+    """
+    return _keep(read_lines(path), _is_event)
 
 
 def is_time_valued(name: str) -> bool:
@@ -128,10 +147,19 @@ def _iteration_of(line: bytes) -> int | None:
     if found:
         return int(found[1])
     value = (parse(line) or {}).get("iteration")
-    return value if isinstance(value, int) else None
+    return value if type(value) is int else None
 
 
-def _keep_those_with(lines: Lines, name: str) -> Lines:
-    kept = Lines(line for line in lines if name in line)
+def _keep(lines: Lines, is_whole: Callable[[dict[str, Any]], bool]) -> Lines:
+    kept = Lines(line for line in lines if is_whole(line))
     kept.unreadable = lines.unreadable + len(lines) - len(kept)
     return kept
+
+
+def _is_event(event: Mapping[str, Any]) -> bool:
+    texts = isinstance(event.get("kind"), str) and isinstance(event.get("message"), str)
+    return texts and type(event.get("iteration")) is int
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < LARGEST_COUNT

@@ -23,7 +23,7 @@ from batchwright.watch.lines import (
     duration,
     evaluation_line,
 )
-from batchwright.watch.statistics import MovingStatistics
+from batchwright.watch.statistics import MovingStatistics, is_finite_number
 
 BATCH_LINES = 30
 """Batch lines of a whole run; with the first, the last and the status lines about 40."""
@@ -127,7 +127,8 @@ class Progress:
 
     def _add(self, record: Mapping[str, Any]) -> None:
         self._moving.add(record.get(RETURN))
-        self._surplus_steps += record.get("surplus_steps", 0)
+        surplus_steps: Any = record.get("surplus_steps")
+        self._surplus_steps += surplus_steps if is_finite_number(surplus_steps) else 0
         if self._moving.mean is not None:
             self._steps.append(record["env_steps"])
             self._returns.append(self._moving.mean)

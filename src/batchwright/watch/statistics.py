@@ -11,6 +11,7 @@ import numpy as np
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 MOVING_ITERATIONS = 10
+LARGEST_NUMBER = 1e300
 _CHUNK_NUMBERS = 2_000_000  # resampled at once, to bound memory
 
 Statistic = Callable[[np.ndarray], np.ndarray]
@@ -70,6 +71,11 @@ def bootstrap_interval(groups: Sequence[np.ndarray], statistic: Statistic, seed:
     return [float(low), float(high)]
 
 
+def is_finite_number(value: Any) -> bool:
+    """Whether a value of a record, which may be damaged, is a finite number that a float can hold."""
+    return isinstance(value, int | float | np.number) and bool(-LARGEST_NUMBER < value < LARGEST_NUMBER)
+
+
 class MovingStatistics:
     """R, MA and Best of the progress line; iterations in which no episode ended leave MA and Best as they are."""
 
@@ -85,9 +91,9 @@ class MovingStatistics:
         """MA: the mean of R over the last iterations in which an episode ended; the first equals R."""
         return sum(self._window) / len(self._window) if self._window else None
 
-    def add(self, mean_return: float | None) -> None:
-        """Adds the mean return of one iteration; None where no episode ended."""
-        self.mean = None if mean_return is None or not np.isfinite(mean_return) else float(mean_return)
+    def add(self, mean_return: Any) -> None:
+        """Adds the mean return of one iteration; None where no episode ended, anything where a record is damaged."""
+        self.mean = float(mean_return) if is_finite_number(mean_return) else None
         if self.mean is not None:
             self._window.append(self.mean)
             self.best = self.mean if self.best is None else max(self.best, self.mean)

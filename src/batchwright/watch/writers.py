@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import RunDir
+from batchwright.core.safe_open import make_folder, open_plain
 from batchwright.watch.json_lines import json_safe
 
 OnWarning = Callable[[str], None]
@@ -85,16 +87,18 @@ class CsvWriter:
             self._started = True
         elif any(name not in self._columns for name in record):
             self._rewrite(self._rows(), record)
-        with self.path.open("a", newline="") as file:
+        with os.fdopen(open_plain(self.path, os.O_WRONLY | os.O_APPEND), "a", newline="") as file:
             csv.DictWriter(file, self._columns, restval="").writerow(record)
 
     def close(self) -> None:
         """Does nothing: the file is closed after every row."""
 
     def _rows(self) -> list[dict[str, str]]:
-        if not self.path.exists():
+        try:
+            handle = open_plain(self.path)
+        except FileNotFoundError:
             return []
-        with self.path.open(newline="") as file:
+        with os.fdopen(handle, newline="") as file:
             reader = csv.DictReader(file)
             self._columns = list(reader.fieldnames or ())
             return [row for row in reader if (row.get("iteration") or "").isdigit() and None not in row.values()]
@@ -129,12 +133,14 @@ def _make_csv(run_dir: RunDir) -> Writer:
 def _make_tensorboard(run_dir: RunDir) -> Writer:
     from batchwright.watch.tensorboard_writer import TensorBoardWriter
 
+    make_folder(run_dir.path / "tensorboard", 1)
     return TensorBoardWriter(run_dir.path / "tensorboard")
 
 
 def _make_wandb(run_dir: RunDir) -> Writer:
     from batchwright.watch.wandb_writer import WandbWriter
 
+    make_folder(run_dir.path / "wandb", 1)
     return WandbWriter(run_dir.path)
 
 

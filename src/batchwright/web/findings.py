@@ -17,7 +17,7 @@ def findings_of(record: RunRecord) -> list[dict[str, Any]]:
     """The doctor's findings in the order in which to fix them, in the form of advice events."""
     try:
         facts = facts_of(plan_from_dict(record.plan))
-    except (KeyError, TypeError, AttributeError):  # a damaged plan: findings that need its numbers are skipped
+    except ValueError:  # a damaged plan: findings that need its numbers are skipped
         facts = Facts()
     try:
         found = triage(_records(record.columns), facts, record.events)

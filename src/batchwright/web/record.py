@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import yaml
-
+from batchwright.config.load import read_settings
+from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
 from batchwright.planning.quantity import counted
 from batchwright.watch.lines import RETURN
@@ -53,7 +53,7 @@ class RunRecord:
             if self._changed("plan.json"):
                 self.plan = self._load("plan.json", json.loads)
             if self._changed("config.yaml"):
-                self.config = self._load("config.yaml", yaml.safe_load)
+                self.config = self._load("config.yaml", read_settings)
             self._follow_events()
             if self._changed("metrics.jsonl"):
                 self._last_records = self._read_end()
@@ -188,12 +188,12 @@ class RunRecord:
         self._stamps[file] = stamp
         return changed
 
-    def _load(self, file: str, parse_text: Callable[[str], Any]) -> dict[str, Any]:
+    def _load(self, file: str, parse_content: Callable[[bytes], Any]) -> dict[str, Any]:
         try:
-            value = parse_text(self.folder.read_file(f"{self.name}/{file}", _FILE_BYTES).decode())
+            value = parse_content(self.folder.read_file(f"{self.name}/{file}", _FILE_BYTES))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        except (OSError, ValueError, RecursionError, UserError):
             self._troubles[file] = "is damaged"
             return {}
         if not isinstance(value, dict):

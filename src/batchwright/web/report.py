@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from batchwright.core.errors import UserError
-from batchwright.core.files import write_atomically
+from batchwright.core.files import sweep_temporaries, write_atomically
 from batchwright.core.run_dir import RunDir
+from batchwright.core.safe_open import checked_path, open_plain
 from batchwright.web.assets import asset
 from batchwright.web.describe import advice, curves, details, plan_rows
 from batchwright.web.findings import findings_of
@@ -26,6 +27,9 @@ from batchwright.web.record import VIDEO_TYPES, RunRecord
 POINTS = 256
 MOST_VIDEO_BYTES = 8_000_000
 """For all videos of a report together; further videos are left out with a note."""
+_HEAD_BYTES = 4096
+_MARK = b"""<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-"""
+"""What the head of every report has, those of earlier versions included."""
 SCRIPTS = ("charts.js", "shapes.js", "view.js", "report.js")
 
 
@@ -39,20 +43,41 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
     records = read_runs(runs)
     if out is None and len(records) > 1:
         raise UserError(f"a report of {len(records)} runs needs an output file.", ["-o report.html"])
-    target = RunDir(Path(runs[0]).expanduser()).report_path if out is None else Path(out).expanduser()
+    target = RunDir(checked_path(runs[0])).report_path if out is None else checked_path(out)
     if target.is_dir():
         raise UserError(f"{target} is a directory.", [f"-o {target / 'report.html'}"])
+    _refuse_other_file(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        sweep_temporaries(target.parent, only=target.name)
         write_atomically(target, report_html(records).encode())
     except OSError as error:
         raise UserError(f"{target} cannot be written: {error.strerror}.", ["-o FILE in another folder"]) from error
     return target
 
 
+def _refuse_other_file(target: Path) -> None:
+    """Only a report of ours, or an empty file, is replaced; a link in its place is replaced itself, not followed."""
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"{target} is no name of an HTML page.", [f"-o {target.with_name(target.name + '.html')}"])
+    if not os.path.lexists(target) or target.is_symlink():
+        return
+    try:
+        with os.fdopen(open_plain(target), "rb") as file:
+            begin = file.read(_HEAD_BYTES)
+    except (OSError, UserError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.message
+        raise UserError(f"{target} cannot be replaced: {reason}.", ["-o ANOTHER.html"]) from None
+    if begin and _MARK not in begin:
+        raise UserError(
+            f"{target} exists and is not a report of Batchwright; it was left as it is.",
+            ["-o ANOTHER.html", f"move {target} away"],
+        )
+
+
 def read_runs(paths: Sequence[str | Path]) -> list[RunRecord]:
     """The records of runs without duplicates; runs with the same name get their folders as prefix."""
-    places = {Path(path).expanduser().resolve(): path for path in paths}
+    places = {checked_path(path).resolve(): path for path in paths}
     records = [read_run(path) for path in places.values()]
     if len({record.name for record in records}) < len(records):
         root = Path(os.path.commonpath([place.parent for place in places]))
@@ -62,7 +87,7 @@ def read_runs(paths: Sequence[str | Path]) -> list[RunRecord]:
 
 def read_run(path: str | Path) -> RunRecord:
     """The whole record of a run; raises if the path is not a run directory."""
-    given = Path(path).expanduser()
+    given = checked_path(path)
     real = given.resolve()
     folder = Folder(real.parent)
     if not real.name or not folder.holds_run(real.name):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import math
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from batchwright.core.errors import UserError
+from batchwright.core.files import find_below
+from batchwright.core.safe_open import explain_refusal
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.logs.names import TRAINERS, as_trainer_settings, recognise, translated
 from batchwright.doctor.logs.tensorboard_file import Scalar, read_scalars
@@ -63,8 +67,9 @@ def find_log(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         return []
+    files = find_below(path, lambda name: name.endswith(".csv") or fnmatchcase(name, EVENT_FILES))
     for pattern in ("progress.csv", EVENT_FILES, "*.csv"):
-        found = sorted(path.rglob(pattern))
+        found = [file for file in files if fnmatchcase(file.name, pattern)]
         if found:
             # A resumed run has several event files in one folder; other folders hold other runs.
             return [file for file in found if file.parent == found[-1].parent]
@@ -79,7 +84,8 @@ def read_log(path: Path, trainer: str | None = None) -> ForeignLog:
             f"{path} has no TensorBoard files and no CSV.",
             ["the folder with events.out.tfevents.* or progress.csv", "batchwright doctor RUN"],
         )
-    points = [point for file in files for point in (_csv_points(file) if file.suffix == ".csv" else read_scalars(file))]
+    with explain_refusal(path, "read", "another file"):
+        points = [point for file in files for point in _points(file)]
     names = {point.tag for point in points}
     found = trainer or recognise(names)
     if found is None or not names & set(TRAINERS[found]):
@@ -89,6 +95,12 @@ def read_log(path: Path, trainer: str | None = None) -> ForeignLog:
         )
     records = _to_records(found, points)
     return ForeignLog(path, found, records, _facts(found, records))
+
+
+def _points(file: Path) -> Iterable[Scalar]:
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise UserError(f"{file} is no file.", ["another file"])
+    return _csv_points(file) if file.suffix == ".csv" else read_scalars(file)
 
 
 def _csv_points(path: Path) -> Iterable[Scalar]:

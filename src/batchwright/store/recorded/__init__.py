@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from batchwright.core.errors import UserError
+from batchwright.core.safe_open import checked_path
 from batchwright.store.recorded.interface import Choice, Entry, Episode, Recording, choose, episodes
 from batchwright.store.recorded.lerobot_data import LeRobotRecording, is_lerobot
 from batchwright.store.recorded.libero import LiberoRecording, is_libero
@@ -17,7 +18,7 @@ KINDS = "a folder of LIBERO demonstrations, a Minari dataset or its id, or a LeR
 
 def open_recording(name: str | Path) -> Recording:
     """The recording at a path, or the local Minari dataset of that id; its files decide the format."""
-    path = Path(name).expanduser()
+    path = checked_path(name)
     found: Recording
     if is_lerobot(path):
         found = LeRobotRecording(path)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from batchwright.core.errors import UserError
+from batchwright.core.files import find_below
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Leaf
 from batchwright.store.recorded.hdf5 import open_hdf5
@@ -25,7 +26,7 @@ def is_libero(path: Path) -> bool:
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path] if path.suffix in ENDINGS else []
-    return sorted(file for ending in ENDINGS for file in path.rglob(f"*{ending}"))
+    return find_below(path, lambda name: name.endswith(ENDINGS))
 
 
 class LiberoRecording(Recording):
