@@ -33,7 +33,8 @@ def test_a_finished_run_without_checkpoints_is_refused_and_keeps_its_record(copy
         for state in (copy / "checkpoints").glob("*/state.npz"):
             state.write_bytes(b"damaged")
     before = (copy / "metrics.jsonl").read_bytes()
-    answer = refusal(f"resume {copy}")
+    answer = run("resume", str(copy))
+    assert answer.code == 2
     assert "has 12 records and no usable checkpoint" in answer.err
     assert "--from-start" in answer.err
     assert (copy / "metrics.jsonl").read_bytes() == before

@@ -107,7 +107,7 @@ def test_a_run_that_is_reached_through_a_link_goes_on(cut: Path, whole: Path, tm
 
 
 def test_folders_of_the_user_beside_checkpoints_are_neither_counted_nor_removed(cut: Path, whole: Path) -> None:
-    mine = [cut / "checkpoints" / name for name in ("000000002-best", "2024-notes", "12", "٠٠٠٠٠٠٠٠١")]
+    mine = [cut / "checkpoints" / name for name in ("000000002-best", "2024-notes", "12", "\u0660" * 9)]
     for folder in mine:
         folder.mkdir()
         (folder / "kept.txt").write_text("mine")
@@ -277,8 +277,8 @@ def test_wrong_fields_in_a_record_are_passed_over_and_counted(whole: Path, tmp_p
 def test_a_plan_with_a_wrong_field_is_refused_and_diagnosed_without_it(cut: Path, change: dict) -> None:
     plan = json.loads((cut / "plan.json").read_text())
     (cut / "plan.json").write_text(json.dumps(plan | change))
-    assert "plan.json is damaged: its " in refusal(f"resume {cut}").err or "has no" in refusal(f"resume {cut}").err
-    assert "the plan cannot be read (its " in run("doctor", str(cut)).out
+    assert "plan.json is damaged: it" in refusal(f"resume {cut}").err
+    assert "the plan cannot be read (it" in run("doctor", str(cut)).out
     assert run("report", str(cut)).code == 0
 
 

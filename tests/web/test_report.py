@@ -209,3 +209,30 @@ def test_groups_keep_the_order_in_which_runs_were_named(tmp_path: Path) -> None:
         "learning_rate 0.3",
         "learning_rate 0.1",
     ]
+
+
+@pytest.mark.parametrize("name", ["mine.py", "notes.html", "data.htm"])
+def test_a_file_that_is_no_report_of_ours_is_never_replaced(tmp_path: Path, name: str) -> None:
+    run = make_run(tmp_path / "run")
+    (tmp_path / name).write_text("<!doctype html>\n<p>mine</p>\n")
+    with pytest.raises(UserError, match=r"no name of an HTML page|is not a report of Batchwright"):
+        write_report([run], tmp_path / name)
+    assert (tmp_path / name).read_text() == "<!doctype html>\n<p>mine</p>\n"
+
+
+def test_a_report_replaces_a_report_and_an_empty_file(tmp_path: Path) -> None:
+    run, target = make_run(tmp_path / "run"), tmp_path / "page.html"
+    target.touch()
+    (tmp_path / ".page.html.99999999-0.tmp").write_bytes(b"left by a kill")
+    for _ in range(2):
+        write_report([run], target)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "run"]
+
+
+def test_a_link_in_place_of_the_report_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (tmp_path / "mine.html").write_text("mine")
+    (run / "report.html").symlink_to(tmp_path / "mine.html")
+    write_report([run])
+    assert (tmp_path / "mine.html").read_text() == "mine"
+    assert (run / "report.html").read_text() != "mine"

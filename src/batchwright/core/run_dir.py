@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +20,7 @@ from batchwright.core.safe_open import checked_path, names_in, open_plain
 RUNS = Path("runs")
 _LOCK = ".lock"
 _held: set[Path] = set()  # a POSIX lock does not exclude its own process; this does
+_changing_held = threading.Lock()
 _locked_last: list[Path] = []
 _PARTIAL_CHECKPOINT = re.compile(r"\.[0-9]{9,}\.partial")
 
@@ -113,26 +115,27 @@ class RunDir:
         import fcntl  # not on Windows, where plans are made but nothing is trained
 
         key = self.path.resolve()
-        if key in _held:
-            raise UserError(f"this process already trains into {self.path}.", ["--run-dir another directory"])
-        with _explain_refusal(self.path):
-            handle = open_plain(self.path / _LOCK, os.O_RDWR | os.O_CREAT)
-        try:
-            try:
-                fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise _refuse_lock(self.path, handle, error) from error
+        with _changing_held:
+            if key in _held:
+                raise UserError(f"this process already trains into {self.path}.", ["--run-dir another directory"])
             _held.add(key)
+        try:
+            with _explain_refusal(self.path):
+                handle = open_plain(self.path / _LOCK, os.O_RDWR | os.O_CREAT)
             try:
+                try:
+                    fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError as error:
+                    raise _refuse_lock(self.path, handle, error) from error
                 _sign(handle)
                 with _explain_refusal(self.path):
                     self._sweep()
                 _locked_last[:] = [key]
                 yield
             finally:
-                _held.discard(key)
+                os.close(handle)
         finally:
-            os.close(handle)
+            _held.discard(key)
 
     def _sweep(self) -> None:
         """Removes temporary files and partial checkpoints of writers that were killed."""
