@@ -399,11 +399,19 @@ def set_up_jax() -> None:
 
 
 def keep_programs() -> None:
-    """Compiled programs are kept, so that the second start of one is quick; what the user set stays."""
+    """Compiled programs are kept, so that the second start of one is quick; what the user set stays.
+
+    JAX reads the variables when it is imported. Where the caller has imported it already, it is told directly.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "batchwright" / "programs"
-    for name, value in {
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
-        "JAX_COMPILATION_CACHE_MAX_SIZE": str(512 * 1024**2),
-    }.items():
-        os.environ.setdefault(name, value)
+    wanted: dict[str, str | float | int] = {
+        "jax_compilation_cache_dir": str(cache),
+        "jax_persistent_cache_min_compile_time_secs": 0.3,
+        "jax_compilation_cache_max_size": 512 * 1024**2,
+    }
+    unset = {name: value for name, value in wanted.items() if name.upper() not in os.environ}
+    os.environ.update({name.upper(): str(value) for name, value in unset.items()})
+    jax = sys.modules.get("jax")
+    if jax is not None and jax.config.jax_compilation_cache_dir is None:
+        for name, value in unset.items():
+            jax.config.update(name, value)

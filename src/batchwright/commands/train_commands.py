@@ -103,6 +103,9 @@ def _add_output(parser: Parser) -> None:
 
 def finish(work: Callable[[], Result | RewardResult], as_json: bool) -> int:
     """Runs `work`, prints its result as JSON where asked; returns the exit code."""
+    from batchwright.api import keep_programs
+
+    keep_programs()  # before the next line, which imports JAX
     from batchwright.runs.loop import DivergedError
 
     try:
