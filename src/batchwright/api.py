@@ -106,13 +106,24 @@ def train(
     `settings` are the flags of `batchwright train` with underscores; `network` is a function (inputs, raw outputs,
     values) -> `batchwright.Network` that replaces the built-in network.
     """
-    from batchwright.runs.recorder import OutputOptions
     from batchwright.watch.writers import check_writers
 
     check_writers(writers)
     run = prepare(env, preset=preset, config=config, run_dir=run_dir, quiet=quiet, network=network, **settings)
-    options = OutputOptions(quiet=quiet, writers=writers)
-    return _train_and_report(run, options, network, trust=True)  # the environment was named in this call
+    return train_prepared(run, quiet=quiet, writers=writers, network=network)
+
+
+def train_prepared(
+    run: str | Path, *, quiet: bool = False, writers: tuple[str, ...] = (), network: NetworkMaker | None = None
+) -> Result:
+    """Trains what `prepare` has just made; where training is refused before it begins, nothing stays of the run."""
+    from batchwright.runs.launch import discard_unstarted
+
+    try:  # the environment was named in this program: its code may run
+        return resume(run, quiet=quiet, writers=writers, network=network, trust=True)
+    except UserError:
+        discard_unstarted(run)
+        raise
 
 
 def prepare(
@@ -345,6 +356,7 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
     from batchwright.doctor.triage import triage
     from batchwright.planning.plan import plan_from_dict
     from batchwright.watch.metric_log import read_events, read_metrics
+    from batchwright.watch.run_end import END_TEXT, INTERRUPTED, run_end
 
     found = RunDir(checked_path(run))
     ours = any(os.path.lexists(path) for path in (found.metrics_path, found.plan_path))
@@ -364,10 +376,8 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
     for name, lines in (("metrics.jsonl", records), ("events.jsonl", events)):
         if lines.unreadable:
             remarks.append(f"{lines.unreadable} lines of {name} cannot be read and were passed over")
-    planned = facts.number("iterations")
-    done = bool(records) and planned is not None and records[-1]["iteration"] + 1 >= planned
-    diverged = any(event["kind"] == "diverged" for event in events)
-    status = "diverged" if diverged else "finished" if done else "unfinished"
+    end = run_end(events, records[-1]["iteration"] + 1 if records else 0, facts.number("iterations"))
+    status = "unfinished" if end in (None, INTERRUPTED) else END_TEXT.get(end, end)
     return Diagnosis(str(found), status, len(records), triage(records, facts, events), remarks)
 
 

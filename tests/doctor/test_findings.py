@@ -144,8 +144,8 @@ RUNS: dict[Symptom, tuple[RunHistory, RunHistory]] = {
         history(eval_mean=lambda k: 50.0 + 5 * k, policy_loss=lambda k: -0.01 - 0.01 * k),
     ),
     machine_findings.memory_near_limit: (
-        history(memory_bytes=9.2 * GIB, memory_limit_bytes=10.0 * GIB),
-        history(memory_bytes=8.0 * GIB, memory_limit_bytes=10.0 * GIB),
+        history(machine_memory_bytes=9.2 * GIB, memory_limit_bytes=10.0 * GIB),
+        history(machine_memory_bytes=8.0 * GIB, memory_bytes=9.9 * GIB, memory_limit_bytes=10.0 * GIB),
     ),
     machine_findings.environment_bound: (history(collect_seconds=0.9), history()),
     machine_findings.update_bound: (history(update_seconds=0.9), history()),
@@ -200,8 +200,10 @@ def test_a_source_is_a_paper_a_link_or_a_page_that_exists(symptom: Symptom) -> N
 def test_memory_warns_at_90_percent_and_is_a_danger_at_95() -> None:
     severities = []
     for used in (9.0, 9.4, 9.5):
-        finding = machine_findings.memory_near_limit(history(memory_bytes=used * GIB, memory_limit_bytes=10.0 * GIB))
-        assert finding is not None
+        finding = machine_findings.memory_near_limit(
+            history(memory_bytes=0.3 * GIB, machine_memory_bytes=used * GIB, memory_limit_bytes=10.0 * GIB)
+        )
+        assert finding is not None and "0.30 GiB of them by this run" in finding.message
         severities.append(finding.severity)
     assert severities == [WARNING, WARNING, DANGER]
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import batchwright
-from batchwright.api import prepare
+from batchwright.api import diagnose, prepare
 from batchwright.core.errors import UserError
 from batchwright.core.files import DiskFull
 from batchwright.core.streams import Streams
 from batchwright.on_policy.on_policy_factory import make_on_policy_learner
 from batchwright.watch.metric_log import read_events
 from run_batchwright import plan
-from small_runs import SMALL, TerminatedAfter, lines, record, start
+from small_runs import FAULTY, SMALL, TerminatedAfter, lines, record, start
 
 ENGINES = ("jax", "envpool", "gymnasium-sync", "gymnasium-vector", "gymnasium-async", "gymnasium-split")
 
@@ -193,6 +193,43 @@ def test_resuming_a_finished_run_shows_its_evaluation_and_does_nothing(
     assert "nothing is left to do" in said
     assert f"mean return {trained.evaluation['mean']:,.2f}" in said
     assert {path: path.read_bytes() for path in trained.run_dir.glob("*.jsonl")} == before
+
+
+def test_a_run_that_reached_its_target_return_says_so_everywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wishes = SMALL | {"total_steps": 64 * 400, "stop_return": 5}  # CartPole pays about 20 at random
+    result = batchwright.train(run_dir=tmp_path / "run", quiet=True, **wishes)
+    assert (result.stopped, result.solved, result.interrupted) == ("return reached", True, False)
+    assert 0 < result.iterations < 400
+    text = f"stopped: return reached after iteration {result.iterations} of 400"
+    assert text in capsys.readouterr().out
+    last = read_events(tmp_path / "run" / "events.jsonl")[-1]
+    assert last["kind"] == "finished" and last["reason"] == "return reached" and last["message"].startswith(text)
+    assert diagnose(tmp_path / "run").status == "stopped: return reached"
+    assert '"status":"stopped"' in (tmp_path / "run" / "report.html").read_text()
+    again = batchwright.resume(tmp_path / "run")
+    assert (again.stopped, again.iterations) == ("return reached", result.iterations)
+    assert "stopped: return reached after" in capsys.readouterr().out
+
+
+def test_a_run_that_ends_with_its_plan_is_finished_whatever_its_target(finished: Path) -> None:
+    assert diagnose(finished).status == "finished"
+    assert "reason" not in read_events(finished / "events.jsonl")[-1]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_nothing_stays_of_a_run_that_is_refused_before_it_begins(tmp_path: Path, kept: bool) -> None:
+    wishes = SMALL | {"env": f"{FAULTY}:RaisesInReset", "engine": "gymnasium-sync"}
+    if kept:  # a run that was there before is the user's
+        prepare(run_dir=tmp_path / "run", quiet=True, **wishes)
+        with pytest.raises(UserError, match="no display found"):
+            batchwright.resume(tmp_path / "run", quiet=True)
+        assert (tmp_path / "run" / "plan.json").is_file()
+    else:
+        with pytest.raises(UserError, match="no display found"):
+            batchwright.train(run_dir=tmp_path / "run", quiet=True, **wishes)
+        assert not (tmp_path / "run").exists()
 
 
 def test_a_checkpoint_of_other_settings_is_refused(finished: Path, tmp_path: Path) -> None:

@@ -164,9 +164,11 @@ def test_events_carry_kind_iteration_message_time_and_details(tmp_path: Path) ->
     assert event == expected | {"nonfinite": ["seconds"]}
 
 
-def test_time_valued_names_are_recognised_by_their_suffix() -> None:
+def test_what_the_machine_decides_is_recognised_by_its_suffix() -> None:
     assert is_time_valued("collect_seconds")
     assert is_time_valued("steps_per_second")
+    assert all(map(is_time_valued, ("memory_bytes", "machine_memory_bytes", "memory_limit_bytes", "accelerator_use")))
+    assert not is_time_valued("reuse")
     assert not is_time_valued("loss")
     assert not is_time_valued("seconds_of_wisdom")
 

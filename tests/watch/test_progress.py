@@ -63,6 +63,9 @@ def train(progress: Progress, count: int) -> None:
         progress.iteration(record(iteration, float(iteration)))
 
 
+EFFORT = "100,352 steps (1,000,000 requested), 49 iterations, 0:12, 8,363 steps/s"
+
+
 def test_the_header_of_episodes_names_episodes_epochs_and_minibatch() -> None:
     found = plan(rollout_episodes=10, epochs=4, minibatch_transitions=64)
     assert batch_header(found) == "Batch Training: 10 episodes per batch, 4 update epochs, 64 minibatch size"
@@ -242,8 +245,28 @@ def test_the_end_shows_curve_evaluation_effort_and_where_the_run_lies() -> None:
     train(progress, 49)
     progress.finish({"env_steps": 100_352, "iterations": 49, "wall_seconds": 12.0, "run_dir": "runs/x"})
     end = stream.getvalue().splitlines()[-3:]
-    expected = ["last training return 43.50, best 48.00", "100,352 steps, 49 iterations, 0:12, 8,363 steps/s"]
+    # A plan of 8 x 256 steps without stated steps has a budget of a million.
+    expected = ["last training return 43.50, best 48.00", EFFORT]
     assert end == [*expected, "run directory: runs/x"]
+
+
+def test_quiet_still_says_when_whole_iterations_make_many_more_steps_than_requested() -> None:
+    stream = io.StringIO()
+    asked = Progress(plan(num_envs=8, rollout_steps=1024, total_steps=100), stream, quiet=True)
+    asked.header("runs/x")
+    # 8 x 1024 = 8192 steps are one iteration.
+    text = "100 steps requested, 8,192 will be made: iterations of 8,192 steps run whole (1 iteration)"
+    assert stream.getvalue() == f"warning: {text}\n"
+    asked.header("runs/x", "resumed after iteration 1")
+    assert stream.getvalue().count("requested") == 1
+    asked.finish({"env_steps": 8192, "iterations": 1})
+    assert stream.getvalue().splitlines()[-1] == "8,192 steps (100 requested), 1 iteration"
+
+
+def test_a_rounding_of_less_than_a_tenth_is_no_warning() -> None:
+    stream = io.StringIO()
+    Progress(steps_plan(total_steps=100_000), stream, quiet=True).header("runs/x")
+    assert stream.getvalue() == ""  # 49 x 2048 = 100,352
 
 
 def test_a_resumed_run_goes_on_with_moving_figures_and_curve() -> None:

@@ -227,6 +227,7 @@ def test_more_metrics_than_anybody_logs_are_cut_with_a_note(tmp_path: Path) -> N
         ("crashed", 5, [event("checkpoint", 3, "scheduled")]),
         ("finished", 20, []),
         ("finished", 5, [event("finished", 4)]),
+        ("stopped", 5, [event("finished", 4, reason="return reached")]),
         ("interrupted", 5, [event("interrupted", 4)]),
         ("interrupted", 5, [event("checkpoint", 4, "asked for by a signal")]),
         ("diverged", 5, [event("diverged", 4)]),

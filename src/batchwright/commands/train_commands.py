@@ -37,15 +37,13 @@ def train(words: list[str]) -> int:
     quiet, writers, as_json = (stated.pop(name) for name in ("quiet", "writers", "json"))
     run_dir, show_plan = stated.pop("run_dir"), stated.pop("show_plan")
 
-    from batchwright.api import prepare
-    from batchwright.api import resume as resume_run
+    from batchwright.api import prepare, train_prepared
     from batchwright.watch.writers import check_writers
 
     check_writers(writers)
     show = _show_plan if show_plan and not as_json else None
     run = prepare(env, run_dir=run_dir, quiet=quiet or as_json, on_plan=show, **stated)
-    # The environment was named in this command: its code may run.
-    return finish(lambda: resume_run(run, quiet=quiet or as_json, writers=writers, trust=True), as_json)
+    return finish(lambda: train_prepared(run, quiet=quiet or as_json, writers=writers), as_json)
 
 
 def _show_plan(plan: Plan) -> None:

@@ -94,7 +94,7 @@ def usable_ram_bytes(root: Path = Path("/")) -> int:
 def used_ram_bytes(root: Path = Path("/")) -> int | None:
     """Bytes in use under the limit of `usable_ram_bytes`, files that can be dropped left out; None where unknown.
 
-    Within a cgroup's limit that is all of the cgroup, workers of environments included.
+    Within a cgroup's limit that is all of the cgroup, other programs included: what counts when the limit is reached.
     """
     for folder in reversed(_cgroup_folders(root, "", "sys/fs/cgroup")):
         if _read_bytes(folder / "memory.max") is not None:
@@ -104,6 +104,33 @@ def used_ram_bytes(root: Path = Path("/")) -> int | None:
             return _less_droppable(folder / "memory.usage_in_bytes", folder / "memory.stat", "total_inactive_file")
     free = _named_number(root / "proc/meminfo", "MemAvailable:")
     return None if free is None else _total_ram_bytes(root) - 1024 * free
+
+
+def process_tree_bytes(root: Path = Path("/"), process: int | None = None) -> int | None:
+    """Bytes of RAM of a process and its descendants, such as workers of environments; None where unknown.
+
+    Proportional set size (PSS): a page that several processes share counts once in all, where resident set sizes would
+    count it in each. The resident set size stands in where the system does not tell.
+    """
+    first = os.getpid() if process is None else process
+    found = [_process_bytes(root / "proc" / str(each)) for each in _process_tree(root, first)]
+    known = [size for size in found if size is not None]  # a worker may have ended meanwhile
+    return sum(known) if known else None
+
+
+def _process_bytes(folder: Path) -> int | None:
+    proportional = _named_number(folder / "smaps_rollup", "Pss:")
+    resident = proportional if proportional is not None else _named_number(folder / "status", "VmRSS:")
+    return None if resident is None else 1024 * resident
+
+
+def _process_tree(root: Path, first: int) -> list[int]:
+    """A process and its descendants, by the lists of children that the kernel keeps for each thread."""
+    found = [first]
+    for each in found:
+        for children in (root / "proc" / str(each) / "task").glob("*/children"):
+            found += [int(word) for word in _read_words(children) if word.isdigit() and int(word) not in found]
+    return found
 
 
 def _less_droppable(used: Path, stat: Path, name: str) -> int | None:

@@ -62,6 +62,10 @@ class RunDir:
         return self.path / "dumps"
 
     @property
+    def lock_path(self) -> Path:
+        return self.path / _LOCK
+
+    @property
     def is_run(self) -> bool:
         """Whether the files of a run are there; a path that the system cannot take is no run."""
         try:

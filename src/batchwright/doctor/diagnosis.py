@@ -16,7 +16,7 @@ class Diagnosis:
 
     name: str
     status: str
-    """`finished`, `unfinished`, `diverged`, or the trainer whose log it is."""
+    """`finished`, `stopped: return reached`, `unfinished`, `diverged`, or the trainer whose log it is."""
     iterations: int
     findings: Sequence[Finding]
     remarks: Sequence[str] = ()

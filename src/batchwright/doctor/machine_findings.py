@@ -65,11 +65,12 @@ def accelerator_idle(history: RunHistory) -> Finding | None:
 
 
 def memory_near_limit(history: RunHistory) -> Finding | None:
-    """Memory use above 90% of the limit; a danger from 95%."""
-    used, limit = history.highest("memory_bytes"), history.highest("memory_limit_bytes")
+    """Memory use above 90% of the limit, other programs under it included; a danger from 95%."""
+    used, limit = history.highest("machine_memory_bytes"), history.highest("memory_limit_bytes")
     if used is None or not limit or used < WARN_MEMORY * limit:
         return None
-    share = used / limit
+    share, own = used / limit, history.highest("memory_bytes")
+    of_run = "" if own is None else f", {own / 2**30:.2f} GiB of them by this run"
     envs, capacity = history.facts.number("num_envs"), history.facts.number("replay_transitions")
     flags: tuple[str, ...] = () if envs is None or envs < 2 else (flag("num_envs", int(envs) // 2),)
     if capacity is not None:
@@ -78,11 +79,11 @@ def memory_near_limit(history: RunHistory) -> Finding | None:
         "memory-near-limit",
         DANGER if share >= DANGER_MEMORY else WARNING,
         0.9,
-        f"{used / 2**30:.2f} GiB of {limit / 2**30:.2f} GiB of memory are in use ({share:.0%}).",
+        f"{used / 2**30:.2f} GiB of {limit / 2**30:.2f} GiB of memory are in use ({share:.0%}){of_run}.",
         "the process is killed when it reaches the limit",
         "docs/planning/dataset.md#memory-fixed-per-sample: a warning above 90%, a danger from 95%",
         flags,
-        {"memory_bytes": used, "memory_limit_bytes": limit},
+        {"machine_memory_bytes": used, "memory_limit_bytes": limit} | ({} if own is None else {"memory_bytes": own}),
     )
 
 

@@ -47,7 +47,6 @@ from batchwright.runs.engine_state import (
     digest,
     iteration_record,
     learning_rate_factor,
-    run_progress,
 )
 from batchwright.runs.learner import Counters, Doctor, IterationResult, Record, SavedCheckpoint
 from batchwright.runs.non_finite import locate_in_params, locate_in_rollout
@@ -163,10 +162,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         """How much of the run is done; by steps where the doctor may change the length of rollouts."""
         if state.remedies is not None:
             return float(int(state.counters.env_steps) / self.settings.actual_steps)
-        return run_progress(self.settings, state.counters)
-
-    def finished(self, state: OnPolicyState) -> bool:
-        return self.progress(state) >= 1.0 or state.mean_return_reaches(self.settings.stop_return)
+        return super().progress(state)
 
     def undo(self, state: OnPolicyState, before: OnPolicyState) -> OnPolicyState:
         """PopArt's statistics and the parameters on their scale go back together."""

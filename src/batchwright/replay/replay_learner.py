@@ -196,10 +196,6 @@ class ReplayLearner(EngineLearner[ReplayState]):
             return ()
         return ("no episode has ended and stands whole in the buffer: no update is made until one does",)
 
-    def finished(self, state: ReplayState) -> bool:
-        done = run_progress(self.settings, state.counters) >= 1.0
-        return done or state.mean_return_reaches(self.settings.stop_return)
-
     def record(self, state: ReplayState, result: IterationResult, iteration_seconds: float) -> Record:
         return iteration_record(state.counters, result, self.engine.reward_names, iteration_seconds)
 

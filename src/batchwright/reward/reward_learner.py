@@ -77,6 +77,9 @@ class RewardLearner:
     def finished(self, state: RewardState) -> bool:
         return int(state.counters.iteration) >= self.settings.iterations
 
+    def stopped_early(self, state: RewardState) -> bool:
+        return False
+
     def record(self, state: RewardState, result: IterationResult, iteration_seconds: float) -> Record:
         return {
             "iteration": int(state.counters.iteration) - 1,

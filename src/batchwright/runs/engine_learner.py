@@ -24,7 +24,7 @@ from batchwright.envs.engines import CompiledEngine, Engine, HostEngine
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.nets.policy import Policy
 from batchwright.runs.checkpoints import load_actions, pack_actions
-from batchwright.runs.engine_state import EngineStateT
+from batchwright.runs.engine_state import EngineStateT, run_progress
 from batchwright.runs.evaluation import Evaluator, success_rate
 from batchwright.runs.learner import CheckpointParts, Doctor, Evaluation, IterationResult, Record, SavedCheckpoint
 from batchwright.runs.run_settings import RunSettings
@@ -66,8 +66,15 @@ class EngineLearner(ABC, Generic[EngineStateT]):
     @abstractmethod
     def undo(self, state: EngineStateT, before: EngineStateT) -> EngineStateT: ...
 
-    @abstractmethod
-    def finished(self, state: EngineStateT) -> bool: ...
+    def progress(self, state: EngineStateT) -> float:
+        """How much of the run is done, from 0 to 1."""
+        return run_progress(self.settings, state.counters)
+
+    def finished(self, state: EngineStateT) -> bool:
+        return self.progress(state) >= 1.0 or state.mean_return_reaches(self.settings.stop_return)
+
+    def stopped_early(self, state: EngineStateT) -> bool:
+        return self.finished(state) and self.progress(state) < 1.0
 
     @abstractmethod
     def record(self, state: EngineStateT, result: IterationResult, iteration_seconds: float) -> Record: ...

@@ -11,6 +11,7 @@ from batchwright.core.run_dir import RunDir
 from batchwright.planning.plan import Plan
 from batchwright.runs import checkpoints
 from batchwright.watch.metric_log import read_events, read_metrics
+from batchwright.watch.run_end import RETURN_REACHED
 from batchwright.watch.statistics import is_finite_number, summarise
 
 _STEPS = ".counters.env_steps"
@@ -25,6 +26,8 @@ class FinishedRun(NamedTuple):
     env_steps: int
     solved: bool | None
     """Whether `stop_return` was reached; None where none was stated."""
+    stopped: str
+    """`return reached` where `stop_return` ended the run before its last planned iteration, else empty."""
     is_recorded: bool
     """Whether its events say that it is finished; a kill just before its end prevents that."""
 
@@ -54,7 +57,8 @@ def read_finished(run: RunDir, plan: Plan) -> FinishedRun | None:
     env_steps = int(arrays[_STEPS])
     recent = arrays.get(".recent_returns")
     solved = None if wanted is None or recent is None else bool(np.mean(recent) >= wanted)
-    if end != "finished" and not solved and not _reaches_the_end(plan, iterations, env_steps):
+    at_end = _reaches_the_end(plan, iterations, env_steps)
+    if end != "finished" and not solved and not at_end:
         return None
     played = [e.get("returns") for e in events if e["kind"] == "evaluation" and e["iteration"] == iterations - 1]
     return FinishedRun(
@@ -62,6 +66,7 @@ def read_finished(run: RunDir, plan: Plan) -> FinishedRun | None:
         iterations=iterations,
         env_steps=env_steps,
         solved=solved,
+        stopped=RETURN_REACHED if solved and not at_end else "",
         is_recorded=end == "finished",
     )
 

@@ -20,17 +20,19 @@ from batchwright.envs.engines.engine import OnEvent
 from batchwright.planning.plan import Plan, plan_from_dict
 from batchwright.planning.quantity import counted
 from batchwright.runs.engine_learner import EngineLearner
-from batchwright.runs.engine_state import EngineState
+from batchwright.runs.engine_state import RECENT_EPISODES, EngineState
 from batchwright.runs.finished_run import FinishedRun, last_end, read_finished
 from batchwright.runs.learner import Learner, StateT
 from batchwright.runs.learner_threads import take_threads
 from batchwright.runs.loop import DivergedError
 from batchwright.runs.loop import run as run_iterations
 from batchwright.runs.recorder import OutputOptions, RunRecorder
+from batchwright.runs.run_settings import RunSettings
 from batchwright.runs.signals import stop_when_asked
 from batchwright.runs.start_state import Begin, start_or_resume
 from batchwright.watch.metric_log import EventLog, read_events, read_metrics
 from batchwright.watch.progress import Progress
+from batchwright.watch.run_end import END_TEXT, FINISHED, INTERRUPTED, RETURN_REACHED, STOPPED
 
 MakeLearner = Callable[[Plan, str, OnEvent], EngineLearner[Any]]
 """(plan, environment, callback for engine events) -> the learner of the plan's regime."""
@@ -49,6 +51,8 @@ class Result:
     seconds: float = 0.0
     solved: bool | None = None
     """Whether `stop_return` was reached; None where none was stated."""
+    stopped: str = ""
+    """`return reached` where `stop_return` ended the run before its last planned iteration."""
 
 
 def create_run(resolved: Resolved, plan: Plan, path: str | Path | None) -> RunDir:
@@ -125,15 +129,34 @@ def train_to_end(learner: Learner[StateT], recorder: RunRecorder, begin: Begin) 
         raise
     finally:
         recorder.close()
-    kind = "finished" if learner.finished(state) else "interrupted"
-    if iteration > first or (kind == "finished" and last_end(read_events(recorder.run.events_path)) != kind):
-        recorder.events.record(kind, iteration - 1, f"{kind} after iteration {iteration}")
+    ended = learner.finished(state) and last_end(read_events(recorder.run.events_path)) != FINISHED
+    if iteration > first or ended:
+        _record_end(learner, recorder, state)
     return state
+
+
+def _record_end(learner: Learner[StateT], recorder: RunRecorder, state: StateT) -> None:
+    iteration = int(state.counters.iteration)
+    kind = FINISHED if learner.finished(state) else INTERRUPTED
+    if learner.stopped_early(state):
+        text = stop_text(learner.settings, iteration)
+        recorder.events.record(kind, iteration - 1, text, reason=RETURN_REACHED)
+    else:
+        recorder.events.record(kind, iteration - 1, f"{kind} after iteration {iteration}")
+
+
+def stop_text(settings: RunSettings, iteration: int) -> str:
+    planned = "" if settings.iterations is None else f" of {settings.iterations}"
+    return (
+        f"{END_TEXT[STOPPED]} after iteration {iteration}{planned}: the mean return of the last {RECENT_EPISODES} "
+        f"training episodes is at least {settings.stop_return:g} (--stop-return)"
+    )
 
 
 def _finish(learner: EngineLearner[Any], recorder: RunRecorder, state: EngineState, seconds: float) -> Result:
     iteration, interrupted = int(state.counters.iteration), not learner.finished(state)
     stop_return = learner.settings.stop_return
+    stopped = learner.stopped_early(state)
     result = Result(
         recorder.run.path,
         recorder.evaluation,
@@ -142,12 +165,13 @@ def _finish(learner: EngineLearner[Any], recorder: RunRecorder, state: EngineSta
         interrupted,
         seconds,
         None if stop_return is None else state.mean_return_reaches(stop_return),
+        RETURN_REACHED if stopped else "",
     )
     resume = f"interrupted after iteration {iteration}; go on with: batchwright resume {recorder.run}"
     assert isinstance(recorder.display, Progress)
     recorder.display.finish(
         {
-            "outcome": resume if interrupted else "",
+            "outcome": resume if interrupted else stop_text(learner.settings, iteration) if stopped else "",
             "evaluation": {} if interrupted else recorder.evaluation,
             "env_steps": result.env_steps,
             "iterations": iteration,
@@ -162,12 +186,26 @@ def _show_finished(run: RunDir, plan: Plan, done: FinishedRun, options: OutputOp
     """Shows the result of a finished run again: nothing is left to do. Says its end where a kill prevented that."""
     if not done.is_recorded:
         with contextlib.suppress(UserError), run.lock(), EventLog(run.events_path) as events:
-            events.record("finished", done.iterations - 1, f"finished after iteration {done.iterations}")
+            reason = {"reason": done.stopped} if done.stopped else {}
+            events.record(FINISHED, done.iterations - 1, f"finished after iteration {done.iterations}", **reason)
     progress = Progress(plan, options.stream, quiet=options.quiet, past=read_metrics(run.metrics_path))
-    outcome = f"finished after iteration {done.iterations}: nothing is left to do"
+    how = END_TEXT[STOPPED] if done.stopped else FINISHED
+    outcome = f"{how} after iteration {done.iterations}: nothing is left to do"
     effort = {"evaluation": done.evaluation, "env_steps": done.env_steps, "iterations": done.iterations}
     progress.finish({"outcome": outcome, **effort, "run_dir": run})
-    return Result(run.path, done.evaluation, done.iterations, done.env_steps, solved=done.solved)
+    return Result(run.path, done.evaluation, done.iterations, done.env_steps, solved=done.solved, stopped=done.stopped)
+
+
+def discard_unstarted(path: str | Path) -> None:
+    """Removes a run directory that has its plan and nothing else: training was refused before it began."""
+    run = RunDir(Path(path))
+    own = (run.metrics_path, run.events_path, run.lock_path, run.plan_path, run.config_path)
+    with contextlib.suppress(OSError):  # what cannot be removed stays
+        records = [file for file in own[:2] if file.exists()]
+        if set(run.path.iterdir()) <= set(own) and not any(file.stat().st_size for file in records):
+            for file in own:
+                file.unlink(missing_ok=True)
+            run.path.rmdir()
 
 
 def _env_of(resolved: Resolved) -> str:

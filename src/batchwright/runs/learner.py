@@ -131,6 +131,9 @@ class Learner(Protocol[StateT]):
     def finished(self, state: StateT) -> bool:
         """Whether all planned iterations are done or the target return is reached."""
 
+    def stopped_early(self, state: StateT) -> bool:
+        """Whether the run is finished with planned iterations left, because the target return is reached."""
+
     def record(self, state: StateT, result: IterationResult, iteration_seconds: float) -> Record:
         """One line of the metric record."""
 

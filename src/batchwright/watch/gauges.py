@@ -1,4 +1,7 @@
-"""Measures the machine during a run: memory in use and accelerator utilisation."""
+"""Measures during a run: its memory, that of the machine, and accelerator utilisation.
+
+Names end in `_bytes` or `_use`, which comparisons of runs leave out.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from batchwright.core.machine import usable_ram_bytes, used_ram_bytes
+from batchwright.core.machine import process_tree_bytes, usable_ram_bytes, used_ram_bytes
 
 READ_EVERY_SECONDS = 2.0
 
 
 class MemoryGauge:
-    """Bytes in use and the limit, read at most every two seconds, so that short iterations are not slowed down."""
+    """Bytes of this run, of the whole machine, and the limit; read at most every two seconds, because it takes time."""
 
     def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
         self._root, self._clock = root, clock
@@ -24,17 +27,22 @@ class MemoryGauge:
         self._due = -READ_EVERY_SECONDS
 
     def read(self) -> dict[str, int]:
-        """`memory_bytes` and `memory_limit_bytes`; empty within two seconds of the last reading or where unknown."""
+        """What is known of these three; empty within two seconds of the last reading.
+
+        `memory_bytes`: this process and its workers. `machine_memory_bytes`: all that counts towards
+        `memory_limit_bytes`, other programs included.
+        """
         now = self._clock()
         if now < self._due:
             return {}
         self._due = now + READ_EVERY_SECONDS
-        try:
+        found: dict[str, int | None] = {}
+        with contextlib.suppress(OSError, ValueError):  # a system without these files
+            found["memory_bytes"] = process_tree_bytes(self._root)
+        with contextlib.suppress(OSError, ValueError):
             self._limit = usable_ram_bytes(self._root) if self._limit is None else self._limit
-            used = used_ram_bytes(self._root)
-        except (OSError, ValueError):  # a system without these files
-            return {}
-        return {} if used is None else {"memory_bytes": used, "memory_limit_bytes": self._limit}
+            found |= {"machine_memory_bytes": used_ram_bytes(self._root), "memory_limit_bytes": self._limit}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 class AcceleratorGauge:

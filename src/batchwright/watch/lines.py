@@ -17,6 +17,7 @@ from batchwright.planning.quantity import DERIVED, counted
 from batchwright.watch.statistics import MovingStatistics
 
 RETURN = "episode_return"
+SURPLUS_SHARE = 0.1
 COMPONENT, WEIGHT = "component/", "/weight"
 
 
@@ -74,6 +75,18 @@ def batch_header(plan: Plan) -> str:
             drawn += f" + {parts_drawn} ({counted(plan['subsequence_timesteps'], 'timestep')} each)"
         parts.append(f"{counted(plan['updates_per_iteration'], 'update')} on {drawn}")
     return "Batch Training: " + ", ".join(parts)
+
+
+def more_than_requested(plan: Plan) -> str:
+    """A sentence where whole iterations make at least `SURPLUS_SHARE` more steps than requested; else empty."""
+    requested, actual = plan.get("total_steps"), plan.get("actual_steps")
+    if not requested or not actual or actual < (1 + SURPLUS_SHARE) * requested:
+        return ""
+    per_iteration = actual // plan["iterations"]
+    return (
+        f"{requested:,} steps requested, {actual:,} will be made: iterations of {per_iteration:,} steps run whole "
+        f"({counted(plan['iterations'], 'iteration')})"
+    )
 
 
 def batch_line(record: Mapping[str, Any], moving: MovingStatistics) -> str:

@@ -1,8 +1,7 @@
 """The record of a run, one line of metrics per iteration and one line per event; the comparison of two records.
 
-Names of time-valued metrics end in `_seconds` or `_per_second`; `memory_bytes`, `memory_limit_bytes` and
-`accelerator_use` depend on the machine too. All other values of two identical runs are equal to the last digit:
-floats are written so that reading them gives the same bits.
+Names of what the machine decides end in `_seconds`, `_per_second`, `_bytes` (memory) or `_use` (utilisation). All other
+values of two identical runs are equal to the last digit: floats are written so that reading them gives the same bits.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _ITERATION = re.compile(rb'\{"iteration": (\d+)[,}]')
 LARGEST_COUNT = 2**53
 COUNTERS = ("iteration", "env_steps")
 NOT_LOGGED = "(not logged)"
-MACHINE_DEPENDENT = ("_seconds", "_per_second", "memory_bytes", "memory_limit_bytes", "accelerator_use")
+MACHINE_DEPENDENT = ("_seconds", "_per_second", "_bytes", "_use")
 
 
 class MetricLog(JsonLines):

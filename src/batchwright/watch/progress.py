@@ -22,6 +22,7 @@ from batchwright.watch.lines import (
     batch_line,
     duration,
     evaluation_line,
+    more_than_requested,
 )
 from batchwright.watch.statistics import MovingStatistics, is_finite_number
 
@@ -72,7 +73,10 @@ class Progress:
             self._add(record)
 
     def header(self, run_dir: object, *lines: str) -> None:
-        """Prints the batch configuration, the run directory, further lines, and the description of a batch."""
+        """Prints the batch configuration, the run directory, further lines, and the description of a batch.
+
+        Where much more than the requested steps will be made, that is said even when quiet.
+        """
         if not self.quiet:
             texts = [
                 batch_configuration(self.plan),
@@ -83,6 +87,9 @@ class Progress:
                 "",
             ]
             self._print("\n".join(texts))
+        more = more_than_requested(self.plan)
+        if more and not lines:  # a resumed run has said it before
+            self.note(more, warning=True)
 
     def iteration(self, record: Mapping[str, Any]) -> None:
         """Adds the record of one finished iteration and prints what is due."""
@@ -118,7 +125,7 @@ class Progress:
             lines.append(f"evaluation: {evaluation_line(summary['evaluation'])}")
         elif self._moving.moving is not None:
             lines.append(f"last training return {self._moving.moving:,.2f}, best {self._moving.best:,.2f}")
-        effort = _effort(summary)
+        effort = _effort(summary, self.plan.get("total_steps"))
         lines += [effort] if effort else []
         if self._surplus_steps:
             lines.append(f"{self._surplus_steps:,} surplus steps beyond the requested episodes, not used in updates")
@@ -220,10 +227,11 @@ class Progress:
             self._silent = True
 
 
-def _effort(summary: Mapping[str, Any]) -> str:
-    """`100,352 steps, 49 iterations, 0:12, 8,362 steps/s`; unknown parts are left out."""
+def _effort(summary: Mapping[str, Any], requested: int | None) -> str:
+    """`100,352 steps (100,000 requested), 49 iterations, 0:12, 8,362 steps/s`; unknown parts are left out."""
     steps, seconds = summary.get("env_steps"), summary.get("wall_seconds")
-    parts = [] if steps is None else [f"{steps:,} steps"]
+    beside = f" ({requested:,} requested)" if requested and requested != steps else ""
+    parts = [] if steps is None else [f"{steps:,} steps{beside}"]
     if summary.get("iterations") is not None:
         parts.append(counted(summary["iterations"], "iteration"))
     if seconds is not None:

@@ -134,7 +134,11 @@ KNOWN: tuple[Figure, ...] = (
     Figure(
         "Memory",
         SPEED,
-        (Line("memory_bytes", "in use"), Line("memory_limit_bytes", "limit")),
+        (
+            Line("memory_bytes", "this run"),
+            Line("machine_memory_bytes", "all programs"),
+            Line("memory_limit_bytes", "limit"),
+        ),
         "bytes",
     ),
 )

@@ -96,7 +96,7 @@ class RunRecord:
             }
 
     def status(self) -> str:
-        """One of the constants of `web.status`."""
+        """One of the constants of `web.status` and `watch.run_end`."""
         locked = RunDir(self.folder.path / self.name).is_locked()
         silent = time.time() - self._written if self._written else None
         return status_of(locked, silent, self.iterations_done(), self.planned("iterations"), self.events)

@@ -2,7 +2,7 @@
 "use strict";
 
 BW.STATUS = {
-  running: "running", finished: "finished", interrupted: "interrupted", diverged: "diverged", crashed: "crashed", planned: "not started",
+  running: "running", finished: "finished", stopped: "stopped: return reached", interrupted: "interrupted", diverged: "diverged", crashed: "crashed", planned: "not started",
 };
 BW.chip = (status) => BW.el("span", { class: `chip ${status}` }, BW.STATUS[status] || status);
 BW.ago = (seconds) => {
