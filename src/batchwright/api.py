@@ -165,7 +165,7 @@ def plan_to_train(
     from batchwright.planning.component_plan import component_names
     from batchwright.planning.network_plan import OWN_NETWORK
     from batchwright.regimes import refuse_untrainable
-    from batchwright.runs.engine_choice import choose_engine, with_choice
+    from batchwright.runs.engine_choice import choose_engine, possible_counts, with_choice
     from batchwright.runs.learner_threads import with_threads
 
     flags = {"env": env, **{name: value for name, value in settings.items() if value is not None}}
@@ -187,10 +187,12 @@ def plan_to_train(
         by_episodes = first.get("rollout_episodes") is not None
         stated = [name for name in ("num_envs", "rollout_steps") if resolved.origin(name) is not None]
         # With replay more environments would be another update ratio, or updates that wait longer.
-        free = not (family or stated or by_episodes or replays)
+        fixed = family or stated or by_episodes or replays
+        envs, steps = first["num_envs"], first.get("rollout_steps")
+        counts = (envs,) if fixed else possible_counts(envs, steps, first.get("seq_length", 1))
         keys = () if facts.reward_names else component_names(first)
-        choice = choose_engine(env, first["num_envs"], free, on_message or (lambda text: None), family, keys)
-        resolved, measured = with_choice(resolved, choice, flags, preset, config)
+        choice = choose_engine(env, counts, on_message or (lambda text: None), family, keys)
+        resolved, measured = with_choice(resolved, choice, counts, steps)
     made = with_threads(make_plan(resolved, machine, facts, measured=measured))
     if own_network:
         own = replace(made.quantities["hidden"], value=OWN_NETWORK, reason="brought by the caller")

@@ -21,11 +21,12 @@ from batchwright.core.safe_open import checked_path
 LARGEST_FILE_BYTES = 32_768
 DEEPEST_NESTING = 8
 LONGEST_WAIT_SECONDS = 5.0
+MEASURED = "measured"
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value came from: kind is flag, file or preset; place is how a user finds it again."""
+    """Where a value came from: kind is flag, file, preset or measured; place is how a user finds it again."""
 
     kind: str
     place: str
@@ -101,6 +102,16 @@ def resolve(
     origins = {name: origin for name, (_, origin) in merged.items()}
     before_origins = {name: origin for name, (_, origin) in before.items()}
     return Resolved(_build(merged), origins, preset, tuple(notes), _build(before), before_origins)
+
+
+def with_measured(resolved: Resolved, values: Mapping[str, Any]) -> Resolved:
+    """The settings with values that were measured on this machine, which nobody stated."""
+    config = resolved.config
+    for name, value in values.items():
+        section = SECTION_OF[name]
+        config = replace(config, **{section: replace(getattr(config, section), **{name: value})})
+    origin = Origin(MEASURED, "measured on this machine")
+    return replace(resolved, config=config, origins={**resolved.origins, **dict.fromkeys(values, origin)})
 
 
 def _named_preset(entries: list[_Entry], path: Path) -> str | None:

@@ -46,7 +46,7 @@ class Ledger:
         """Writes down a stated number with its origin."""
         origin = self.resolved.origin(name)
         place = str(origin) if origin else "default"
-        source = PRESET if origin is not None and origin.kind == "preset" else PINNED
+        source = {"preset": PRESET, "measured": MEASURED}.get(origin.kind if origin else "", PINNED)
         self.quantities[name] = Quantity(name, value, unit, reason or f"stated by {place}", source, place)
 
     def adopt_rest(self) -> None:
@@ -92,6 +92,8 @@ class Ledger:
         origin = self.resolved.origin(name)
         if origin is None or origin.kind == "flag":
             return f"leave out {flag_of(name)}"
+        if origin.kind == "measured":
+            return f"state {flag_of(name)}"
         return f"leave out --{origin.place}" if origin.kind == "preset" else f"remove {name} at {origin.place}"
 
     def check(self, name: str, ok: bool, message: str, source: str) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from batchwright.core.machine import process_tree_bytes
 from batchwright.envs.engines.engine import CompiledEngine, Engine, HostEngine
-from batchwright.envs.engines.select import available_engines, make_engine
+from batchwright.envs.engines.select import make_engine
 from batchwright.envs.spaces import (
     Box,
     Leaf,
@@ -26,9 +28,19 @@ from batchwright.envs.spaces import (
     value_at,
 )
 
-# Steps that are unrolled into one array of observations, fewer where those are large.
-CHUNK_STEPS = 64
+CHUNK_STEPS = 8
+"""Steps that a compiled engine unrolls into one array of observations, fewer where those are large."""
+HOST_STEPS = 64
+"""Different random actions that an engine driven from Python repeats."""
 CHUNK_BYTES = 64 * 2**20
+BURST_SECONDS = 0.002
+"""Time of one burst: shorter than the time slices by which a busy machine takes turns."""
+REST_SECONDS = 0.0005
+"""Sleep before a burst: a process that has slept is given the core at once, with a whole time slice ahead of it."""
+CLEAN_SHARE = 0.1
+"""The fastest bursts that count. Other programs slow bursts down and never speed one up; the very fastest would be a
+lucky one, without a reset of an environment."""
+FEWEST_BURSTS = 10
 
 # Where a Box has no bound, random actions are drawn up to here.
 UNBOUNDED = 1.0
@@ -42,46 +54,78 @@ class Measured:
     num_envs: int
     steps_per_second: float
     """Environment steps, all environments together."""
+    memory_bytes: int = 0
+    """RAM that making and first stepping it took."""
 
 
 def measure_engines(
-    name: str,
-    num_envs_candidates: Sequence[int],
-    seconds_each: float,
-    engines: Sequence[str] | None = None,
+    name: str, candidates: Sequence[tuple[str, int]], seconds_each: float, num_threads: int | None = None
 ) -> list[Measured]:
-    """Every engine that has the environment at every candidate count, fastest first; compilation excluded."""
-    results = []
-    for engine_name in available_engines(name) if engines is None else engines:
-        for num_envs in num_envs_candidates:
-            engine = make_engine(name, num_envs, engine_name)
-            try:
-                results.append(Measured(engine.name, num_envs, steps_per_second(engine, seconds_each)))
-            finally:
-                engine.close()
-    return sorted(results, key=lambda measured: -measured.steps_per_second)
+    """Engines with numbers of environments, fastest first; compilation excluded.
+
+    All candidates step in turn, in short bursts, and each is judged by its fastest ones: so other programs on the
+    machine change neither the rates nor their order, as long as some bursts get the cores they need. `num_threads` as
+    for `make_engine`: with 1, a burst needs one core.
+    """
+    made: list[Engine] = []
+    bursts: list[_Burst] = []
+    taken_bytes: list[int] = []
+    try:
+        for engine_name, num_envs in candidates:
+            before_bytes = process_tree_bytes() or 0
+            made.append(make_engine(name, num_envs, engine_name, num_threads=num_threads))
+            bursts.append(_Burst(made[-1]))
+            taken_bytes.append(max(0, (process_tree_bytes() or 0) - before_bytes))
+        _take_turns(bursts, seconds_each)
+    finally:
+        for engine in made:
+            engine.close()
+    found = [
+        Measured(engine.name, engine.num_envs, burst.steps_per_second(), taken)
+        for engine, burst, taken in zip(made, bursts, taken_bytes, strict=True)
+    ]
+    return sorted(found, key=lambda measured: -measured.steps_per_second)
 
 
-def steps_per_second(engine: Engine, seconds: float) -> float:
-    """Environment steps per second of a fresh engine over about `seconds`."""
-    bytes_per_step = max(1, observation_bytes(engine.observation) * engine.num_envs)
-    chunk_steps = int(np.clip(CHUNK_BYTES // bytes_per_step, 1, CHUNK_STEPS))
-    actions_T = random_actions(engine.action, chunk_steps, engine.num_envs)
-    if isinstance(engine, CompiledEngine):
-        run = _compiled_chunks(engine, actions_T)
-    else:
-        assert isinstance(engine, HostEngine)
-        run = _host_chunks(engine, actions_T, chunk_steps)
-    run(1)
-    chunks, chunks_per_call = 0, 1
-    begin = time.perf_counter()
-    while (spent_seconds := time.perf_counter() - begin) < seconds or chunks == 0:
-        # Long calls, so that the cost of entering a compiled program does not count.
-        if spent_seconds < seconds / 8:
-            chunks_per_call *= 2
-        run(chunks_per_call)
-        chunks += chunks_per_call
-    return chunks * chunk_steps * engine.num_envs / spent_seconds
+def _take_turns(bursts: Sequence[_Burst], seconds_each: float) -> None:
+    end_seconds = time.perf_counter() + seconds_each * len(bursts)
+    turns = 0
+    while turns < FEWEST_BURSTS or time.perf_counter() < end_seconds:
+        for burst in bursts:
+            burst.run()
+        turns += 1
+
+
+class _Burst:
+    """Repeats a number of steps of one engine that takes about `BURST_SECONDS`, and keeps the time of each repeat."""
+
+    def __init__(self, engine: Engine) -> None:
+        bytes_per_step = max(1, observation_bytes(engine.observation) * engine.num_envs)
+        compiled = isinstance(engine, CompiledEngine)
+        chunk_steps = int(np.clip(CHUNK_BYTES // bytes_per_step, 1, CHUNK_STEPS if compiled else 1))
+        if isinstance(engine, CompiledEngine):
+            self._step = _compiled_chunks(engine, random_actions(engine.action, chunk_steps, engine.num_envs))
+        else:
+            assert isinstance(engine, HostEngine)
+            self._step = _host_steps(engine, random_actions(engine.action, HOST_STEPS, engine.num_envs))
+        self._env_steps_per_chunk = chunk_steps * engine.num_envs
+        self._seconds: list[float] = []
+        self._chunks = 1
+        self._step(1)  # compiles
+        while min(self._timed() for _ in range(3)) < BURST_SECONDS / 2:
+            self._chunks *= 2
+
+    def _timed(self) -> float:
+        time.sleep(REST_SECONDS)
+        begin = time.perf_counter()
+        self._step(self._chunks)
+        return time.perf_counter() - begin
+
+    def run(self) -> None:
+        self._seconds.append(self._timed())
+
+    def steps_per_second(self) -> float:
+        return self._chunks * self._env_steps_per_chunk / float(np.quantile(self._seconds, CLEAN_SHARE))
 
 
 def random_actions(spec: Spec, steps: int, num_envs: int) -> Any:
@@ -103,15 +147,14 @@ def _random_leaf(leaf: Leaf, lead: tuple[int, int], rng: np.random.Generator) ->
     return rng.integers(0, choices, shape).astype(np.int32)
 
 
-def _host_chunks(engine: HostEngine, actions_T: Any, chunk_steps: int) -> Callable[[int], None]:
+def _host_steps(engine: HostEngine, actions_T: Any) -> Callable[[int], None]:
     arrays = [value_at(actions_T, path) for path, _ in leaves(engine.action)]
-    steps_T = [unflatten(engine.action, [array[t] for array in arrays]) for t in range(chunk_steps)]
+    steps_T = itertools.cycle([unflatten(engine.action, [array[t] for array in arrays]) for t in range(len(arrays[0]))])
     engine.start(0)
 
-    def run(chunks: int) -> None:
-        for _ in range(chunks):
-            for action in steps_T:
-                engine.step(action)
+    def run(steps: int) -> None:
+        for action in itertools.islice(steps_T, steps):
+            engine.step(action)
 
     return run
 
