@@ -4,8 +4,8 @@ import atexit
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest

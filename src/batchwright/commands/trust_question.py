@@ -14,7 +14,7 @@ def add_trust(parser: Parser) -> None:
 
 
 def may_run_code(run: str, trust: bool) -> bool:
-    """Whether the user agrees to run the code of a run that he did not make here: by --trust, or asked on a terminal.
+    """Whether the user agrees to run the code of a run that was not made here: by --trust, or asked on a terminal.
 
     False without a terminal; what needs the code then refuses.
     """
