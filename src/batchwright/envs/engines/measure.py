@@ -28,7 +28,7 @@ from batchwright.envs.spaces import (
     value_at,
 )
 
-CHUNK_STEPS = 8
+CHUNK_STEPS = 2
 """Steps that a compiled engine unrolls into one array of observations, fewer where those are large."""
 HOST_STEPS = 64
 """Different random actions that an engine driven from Python repeats."""
@@ -40,7 +40,12 @@ REST_SECONDS = 0.0005
 CLEAN_SHARE = 0.1
 """The fastest bursts that count. Other programs slow bursts down and never speed one up; the very fastest would be a
 lucky one, without a reset of an environment."""
-FEWEST_BURSTS = 10
+BURSTS, FEWEST_BURSTS = 50, 3
+"""Bursts that are waited for on a busy machine, and those of very slow environments."""
+LONGEST = 8
+"""How many times the planned time is waited for them."""
+CALIBRATION_TRIES, CALIBRATION_SECONDS = 20, 0.25
+"""Bursts that must all be long enough before their length is settled: one that was held up only seems to be."""
 
 # Where a Box has no bound, random actions are drawn up to here.
 UNBOUNDED = 1.0
@@ -88,9 +93,13 @@ def measure_engines(
 
 
 def _take_turns(bursts: Sequence[_Burst], seconds_each: float) -> None:
-    end_seconds = time.perf_counter() + seconds_each * len(bursts)
-    turns = 0
-    while turns < FEWEST_BURSTS or time.perf_counter() < end_seconds:
+    """Runs all in turn for the planned time, and longer where other programs let too few bursts through."""
+    planned_seconds, begin, turns = seconds_each * len(bursts), time.perf_counter(), 0
+    while True:
+        spent_seconds = time.perf_counter() - begin
+        enough = turns >= BURSTS or spent_seconds > LONGEST * planned_seconds
+        if turns >= FEWEST_BURSTS and enough and spent_seconds > planned_seconds:
+            return
         for burst in bursts:
             burst.run()
         turns += 1
@@ -110,22 +119,35 @@ class _Burst:
             self._step = _host_steps(engine, random_actions(engine.action, HOST_STEPS, engine.num_envs))
         self._env_steps_per_chunk = chunk_steps * engine.num_envs
         self._seconds: list[float] = []
-        self._chunks = 1
         self._step(1)  # compiles
-        while min(self._timed() for _ in range(3)) < BURST_SECONDS / 2:
-            self._chunks *= 2
+        self._chunks = chunks_of_a_burst(self._timed)
 
-    def _timed(self) -> float:
+    def _timed(self, chunks: int) -> float:
         time.sleep(REST_SECONDS)
         begin = time.perf_counter()
-        self._step(self._chunks)
+        self._step(chunks)
         return time.perf_counter() - begin
 
     def run(self) -> None:
-        self._seconds.append(self._timed())
+        self._seconds.append(self._timed(self._chunks))
 
     def steps_per_second(self) -> float:
         return self._chunks * self._env_steps_per_chunk / float(np.quantile(self._seconds, CLEAN_SHARE))
+
+
+def chunks_of_a_burst(timed: Callable[[int], float]) -> int:
+    """The number of chunks that takes about `BURST_SECONDS`; `timed` runs so many and returns their seconds."""
+    chunks = 1
+    while True:
+        spent_seconds = 0.0
+        for _ in range(CALIBRATION_TRIES):
+            seconds = timed(chunks)
+            spent_seconds += seconds
+            if seconds < BURST_SECONDS / 2 or spent_seconds > CALIBRATION_SECONDS:
+                break
+        if seconds >= BURST_SECONDS / 2:
+            return chunks
+        chunks *= 2
 
 
 def random_actions(spec: Spec, steps: int, num_envs: int) -> Any:
