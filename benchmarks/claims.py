@@ -128,7 +128,7 @@ def _evaluator() -> Any:
 
 def evaluate(state: OnPolicyState) -> float:
     """Mean return of 20 episodes, exploration off, on the uncorrupted task."""
-    return float(_evaluator()(state.train.params, state.obs_stats(False), 1000)["returns"].mean())
+    return float(_evaluator()(state.train.params, state.obs_stats(False), 1000).returns.mean())
 
 
 def gradients(seed: int) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.core.safe_open import checked_path, explain_refusal, read_json, read_plain
 from batchwright.planning.make import make_plan
+from batchwright.planning.network_plan import refuse_small_images
 from batchwright.planning.plan import Plan, TaskFacts
 
 if TYPE_CHECKING:
@@ -45,8 +47,29 @@ def plan(
     `settings` are the flags of `batchwright plan` with underscores (`num_envs=1000`); `trainer` is "rl_games", "sb3"
     or "lerobot" where another trainer's demands must be met. Raises `UserError` for settings that contradict.
     """
+    refuse_objects(env)
     resolved = resolve({"env": env, **settings}, preset, config)
     return plan_resolved(resolved, machine or probe_machine(), trainer)
+
+
+def refuse_objects(env: Any) -> None:
+    """Refuses an environment that is passed as an object: a run is repeated and resumed from a name."""
+    if env is None or isinstance(env, str):
+        return
+    is_code = isinstance(env, type) or inspect.isfunction(env)
+    code = env if is_code else type(env)
+    registered = getattr(getattr(env, "spec", None), "id", None)
+    try:
+        file = Path(inspect.getfile(code)).name
+        name = registered or f"{file if code.__module__ == '__main__' else code.__module__}:{code.__qualname__}"
+    except (TypeError, OSError):
+        name = "my_env.py:make"
+    kind = "class" if isinstance(env, type) else "function"
+    what = f"the {kind} {code.__qualname__}" if is_code else f"an object of type {code.__qualname__}"
+    raise UserError(
+        f"env is {what}; environments are passed by name: workers make their own, and a run is resumed from it.",
+        [f'batchwright.train("{name}")', 'batchwright.train("path/to/file.py:factory")'],
+    )
 
 
 def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = None) -> Plan:
@@ -57,8 +80,14 @@ def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = No
     task = None
     if name is not None and resolved.config.regime != DATASET:
         from batchwright.envs.catalog import describe
+        from batchwright.envs.spaces import image_shapes
 
-        task = task_facts(describe(name))
+        spec = describe(name)
+        refuse_small_images(image_shapes(spec.observation))
+        task = task_facts(spec)
+    elif resolved.config.task.obs_shape is not None and resolved.config.task.obs_dtype == "uint8":
+        shape = resolved.config.task.obs_shape
+        refuse_small_images([shape] if len(shape) == 3 else [])
     return make_plan(resolved, machine, task, divide_exactly=_divides_exactly(resolved, trainer))
 
 
@@ -138,6 +167,7 @@ def prepare(
     **settings: Any,
 ) -> Path:
     """A run directory with its plan, nothing trained yet: `resume` trains it; `on_plan` is shown the plan first."""
+    refuse_objects(env)
     keep_programs()
     from batchwright.core.run_dir import RunDir
     from batchwright.runs.launch import create_run
@@ -162,6 +192,7 @@ def plan_to_train(
 ) -> tuple[Resolved, Plan]:
     """The plan of a run on this machine: engine and number of environments measured where they are not stated."""
     from batchwright.envs.catalog import describe
+    from batchwright.envs.spaces import image_shapes
     from batchwright.planning.component_plan import component_names
     from batchwright.planning.network_plan import OWN_NETWORK
     from batchwright.regimes import refuse_untrainable
@@ -177,7 +208,10 @@ def plan_to_train(
     replays = resolved.config.regime == REPLAY
     if replays and own_network:
         raise UserError(f"{resolved.config.algo} brings its own networks.", ["--algo ppo", "leave out network=..."])
-    facts, machine = task_facts(describe(env)), probe_machine()
+    spec, machine = describe(env), probe_machine()
+    facts = task_facts(spec)
+    if not own_network:
+        refuse_small_images(image_shapes(spec.observation))
     first = with_threads(make_plan(resolved, machine, facts))  # before anything is compiled
     refuse_untrainable(first)
     measured: dict[str, str] = {}
@@ -240,13 +274,13 @@ def _train_and_report(
 ) -> Result:
     """Trains a run to its end and leaves its report, also where it was interrupted or diverged."""
     from batchwright.regimes import make_learner
-    from batchwright.runs.launch import continue_run
+    from batchwright.runs.launch import EvaluationFailed, continue_run
     from batchwright.runs.loop import DivergedError
     from batchwright.runs.start_state import Begin
 
     try:
         result = continue_run(run, partial(make_learner, network=network), options, Begin(trust, from_start))
-    except DivergedError:
+    except (DivergedError, EvaluationFailed):
         _leave_report(run, options.stream)
         raise
     _leave_report(run, options.stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import PIL.Image
 import pytest
 
 from run_batchwright import refusal, run_line
@@ -54,6 +55,34 @@ def test_eval_says_which_policy_it_played(trained: Path) -> None:
     answer = run_line(f"eval {trained} --episodes 2 --stochastic")
     assert answer.code == 0
     assert "CartPole-v1 after iteration 3" in answer.out
+
+
+@pytest.mark.parametrize("name", ["episode.gif", "new/episode.webp", "episode.png"])
+def test_eval_writes_a_video_in_the_formats_it_names(trained: Path, tmp_path: Path, name: str) -> None:
+    answer = run_line(f"eval {trained} --episodes 1 --video {tmp_path / name}")
+    assert answer.code == 0, answer.err
+    with PIL.Image.open(tmp_path / name) as video:
+        assert video.n_frames > 3
+
+
+def test_eval_refuses_a_video_that_it_cannot_write_before_it_plays(trained: Path, tmp_path: Path) -> None:
+    answer = refusal(f"eval {trained} --episodes 1 --video {tmp_path}/episode.mp4")
+    assert "cannot be written as '.mp4'; .gif, .webp, .png can" in answer.err
+    assert f"fix: --video {tmp_path}/episode.gif" in answer.err
+    (tmp_path / "folder.gif").mkdir()
+    assert "folder.gif." in refusal(f"eval {trained} --episodes 1 --video {tmp_path}/folder.gif").err
+
+
+def test_eval_that_fails_to_write_its_video_has_printed_the_statistics(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise OSError("the disk went away")
+
+    monkeypatch.setattr(PIL.Image.Image, "save", fail)
+    answer = run_line(f"eval {trained} --episodes 1 --json --video {tmp_path}/episode.gif")
+    assert answer.code == 2 and answer.json["episodes"] == 1
+    assert "episode.gif was not written: OSError: the disk went away" in answer.err
 
 
 def test_compare_trains_presets_at_equal_data_and_prints_one_table(tmp_path: Path) -> None:

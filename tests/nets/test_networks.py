@@ -11,9 +11,11 @@ import pytest
 
 from batchwright.core.errors import UserError
 from batchwright.envs.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Spec, TupleSpace, box
+from batchwright.nets.convolutions import conv_layers, convolve
 from batchwright.nets.networks import Inputs, Network
 from batchwright.nets.param_roles import param_name, value_only_params
 from batchwright.nets.policy import ObsStats, Policy, make_policy
+from batchwright.planning.network_plan import conv_layers_for
 
 MIXED = DictSpace(
     (
@@ -148,10 +150,30 @@ def test_a_parameter_is_named_by_its_path() -> None:
 
 
 def test_images_too_small_for_the_convolutions_are_refused() -> None:
-    with pytest.raises(UserError, match="16 x 16") as refused:
-        make_policy(image(16, 16, 3), Discrete(2))
+    with pytest.raises(UserError, match="4 x 9") as refused:
+        make_policy(image(4, 9, 3), Discrete(2))
     assert refused.value.fixes
-    make_policy(image(36, 36, 3), Discrete(2))
+
+
+@pytest.mark.parametrize("side", [5, 7, 9, 10, 15, 16, 35])
+def test_small_images_have_convolutions_that_leave_something_of_them(side: int) -> None:
+    policy = make_policy(image(side, side + 2, 3), Discrete(2))
+    for shape in ((2, side, side + 2, 3), (2, 3, side, side + 2)):
+        spec = image(*shape[1:])
+        inputs = Inputs(spec)(np.full(shape, 255, np.uint8), lambda rows: rows)
+        out = policy.outputs(policy.init(jax.random.key(0)), inputs)
+        assert (out.raw.shape, out.value.shape) == ((2, 2), (2, 1)) and np.isfinite(out.raw).all()
+    layers = conv_layers(np.random.default_rng(0), (side, side + 2, 3))[0]
+    x = np.random.default_rng(1).random((1, side, side + 2, 3)).astype(np.float32)
+    filters = conv_layers_for(side, side + 2)
+    assert filters is not None
+    expected = x
+    for layer, (_, width, stride) in zip(layers, filters, strict=True):
+        kernel = layer["w"].reshape(width, width, expected.shape[-1], -1)
+        layout = ("NHWC", "HWIO", "NHWC")
+        found = jax.lax.conv_general_dilated(expected, kernel, (stride, stride), "VALID", dimension_numbers=layout)
+        expected = np.maximum(np.asarray(found) + layer["b"], 0)
+    np.testing.assert_allclose(convolve(layers, x), expected.reshape(1, -1), rtol=1e-4, atol=1e-5)
 
 
 def test_a_network_of_ones_own_is_two_functions() -> None:

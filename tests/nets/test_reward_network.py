@@ -9,9 +9,10 @@ import pytest
 
 from batchwright.core.errors import UserError
 from batchwright.envs.spaces import DictSpace, Discrete, box
-from batchwright.nets.convolutions import CONV_LAYERS, conv_layers, convolve, patches
+from batchwright.nets.convolutions import conv_layers, convolve, patches
 from batchwright.nets.networks import host_rng
 from batchwright.nets.replay_nets import make_reward_network
+from batchwright.planning.network_plan import CONV_LAYERS
 
 KEY = jax.random.key(0)
 
@@ -51,7 +52,7 @@ def test_convolution_by_patches_is_the_convolution() -> None:
     layers, width = conv_layers(rng, (44, 40, 2))
     image = jnp.asarray(rng.standard_normal((3, 44, 40, 2)), jnp.float32)
     x = image
-    for layer, (filters, side, stride) in zip(layers, CONV_LAYERS, strict=True):
+    for layer, (filters, side, stride) in zip(layers, CONV_LAYERS[0][1], strict=True):
         kernel = layer["w"].reshape(side, side, -1, filters)
         x = jax.lax.conv_general_dilated(
             x, kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
@@ -70,4 +71,4 @@ def test_patches_are_the_squares_of_an_image_in_reading_order() -> None:
 
 def test_small_images_are_refused() -> None:
     with pytest.raises(UserError, match="too small to convolve"):
-        make_reward_network(box(0, 255, (20, 40, 3), np.uint8), Discrete(2)).init(KEY)
+        make_reward_network(box(0, 255, (4, 40, 3), np.uint8), Discrete(2)).init(KEY)

@@ -79,7 +79,7 @@ def test_identity_tasks_are_solved(env: str, algo: str, solved: float) -> None:
         for _ in range(made["iterations"]):
             state, _ = learner.iterate(state)
         found = evaluate(state.train.params, state.obs_stats(False), seed)
-        assert found["returns"].mean() >= solved, f"seed {seed}"
+        assert found.returns.mean() >= solved, f"seed {seed}"
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ def test_identity_tasks_are_solved(env: str, solved: float, algo: str) -> None:
         for _ in range(made["iterations"]):
             state, _ = learner.iterate(state)
         found = evaluate(state.train.params, state.obs_stats(made["normalize_obs"]), seed)
-        assert found["returns"].mean() >= solved, f"seed {seed}"
+        assert found.returns.mean() >= solved, f"seed {seed}"
 
 
 def test_images_are_learned_from() -> None:
@@ -65,7 +65,7 @@ def test_images_are_learned_from() -> None:
         state, result = learner.iterate(state)
     assert result.metrics["first_ratio_error"] < 1e-5
     found = learner.make_evaluator(16)(state.train.params, state.obs_stats(made["normalize_obs"]), 0)
-    assert found["returns"].mean() >= 15.0
+    assert found.returns.mean() >= 15.0
 
 
 def test_a_run_repeats_to_the_bit_and_another_seed_does_not(finished: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import resource
 from pathlib import Path
 
@@ -196,3 +197,30 @@ def test_a_metric_or_an_iteration_that_only_one_run_has_is_a_difference() -> Non
     assert first_difference(records(), records(extra=1.0)) == Difference(1, "extra", NOT_LOGGED, 1.0)
     assert first_difference(records()[:2], records()) == Difference(2, "iteration", NOT_LOGGED, 2)
     assert first_difference(records(), records()[1:]) == Difference(0, "iteration", 0, 1)
+
+
+def test_the_last_line_can_be_completed_and_the_next_one_follows_it(path: Path) -> None:
+    write(path, 2)
+    with MetricLog(path) as log:
+        log.amend({"eval_mean": 3.5, "eval_low": math.nan})
+        log.record({"iteration": 2, "env_steps": 192})
+    first, second, third = read_metrics(path)
+    assert "eval_mean" not in first and third == {"iteration": 2, "env_steps": 192}
+    assert (second["loss"], second["eval_mean"], second["nonfinite"]) == (1 / 4, 3.5, ["eval_low"])
+
+
+def test_a_disk_that_fills_up_while_a_line_is_completed_leaves_it_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path, 2)
+    before, pwrite = path.read_bytes(), os.pwrite
+    calls: list[int] = []
+
+    def short(handle: int, data: bytes, offset: int) -> int:
+        calls.append(len(data))
+        return pwrite(handle, data[:-9] if len(calls) == 1 else data, offset)
+
+    monkeypatch.setattr(os, "pwrite", short)
+    with MetricLog(path) as log, pytest.raises(DiskFull):
+        log.amend({"eval_mean": 3.5})
+    assert path.read_bytes() == before

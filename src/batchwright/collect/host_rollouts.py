@@ -59,7 +59,8 @@ def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) ->
             valid = np.ones(num_envs, bool) if engine.autoreset == "same" else ~ended
             reward = np.where(valid, result.reward, np.float32(0))
             begun = ended if engine.autoreset == "same" else ~valid
-            returns = np.where(begun, np.float32(0), returns) + reward
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is named after the rollout
+                returns = np.where(begun, np.float32(0), returns) + reward
             lengths = np.where(begun, 0, lengths) + valid
             paid = reward[:, None]
             if result.components is not None:

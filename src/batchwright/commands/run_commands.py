@@ -9,6 +9,9 @@ from typing import Any
 from batchwright.commands.parser import Parser, add_settings
 from batchwright.commands.trust_question import add_trust, may_run_code
 from batchwright.core.errors import UserError
+from batchwright.policies.video_formats import refuse_video_format
+
+BAD_INPUT = 2
 
 
 def eval(words: list[str]) -> int:
@@ -23,36 +26,38 @@ def eval(words: list[str]) -> int:
         metavar="FILE",
         nargs="?",
         const="",
-        help="also record a video of one episode (GIF; in the run directory when no file is named)",
+        help="also record a video of one episode (.gif, .webp or .png; in the run directory when no file is named)",
     )
     parser.add_argument("--json", action="store_true", help="print the statistics as JSON")
     add_trust(parser)
     stated = parser.read(words)
-    _refuse_other_videos(stated["video"])
+    if stated["video"]:
+        refuse_video_format(stated["video"])
     episodes, seed = _whole("--episodes", stated["episodes"], 1), _whole("--seed", stated["seed"], 0)
 
     from batchwright.api import load
     from batchwright.watch.lines import evaluation_line
 
-    trust = may_run_code(stated["run"], stated["trust"])
+    trust, video = may_run_code(stated["run"], stated["trust"]), None
     policy = load(stated["run"], trust=trust, on_warning=lambda text: print(f"warning: {text}", file=sys.stderr))
-    found = policy.evaluate(episodes, seed, deterministic=not stated["stochastic"])
     if stated["video"] is not None:
-        from batchwright.policies.video import record_video
+        from batchwright.policies.video import Video
 
-        path = record_video(policy, stated["video"] or f"{stated['run']}/episode.gif", seed)
-        print(f"video: {path}", file=sys.stderr)
+        video = Video(policy, stated["video"] or f"{stated['run']}/episode.gif")  # refused before anything is played
+    found = policy.evaluate(episodes, seed, deterministic=not stated["stochastic"])
     print(
         json.dumps(found)
         if stated["json"]
-        else f"{policy.env} after iteration {policy.iteration}: {evaluation_line(found)}"
+        else f"{policy.env} after iteration {policy.iteration}: {evaluation_line(found)}",
+        flush=True,
     )
+    if video is not None:
+        try:
+            print(f"video: {video.record(seed)}", file=sys.stderr)
+        except UserError as error:  # after the statistics, which it must not cost
+            print(f"error: {error}", file=sys.stderr)
+            return BAD_INPUT
     return 0
-
-
-def _refuse_other_videos(file: str | None) -> None:
-    if file and not file.lower().endswith(".gif"):
-        raise UserError(f"--video {file[:80]} is no GIF, which is what is written.", [f"--video {file[:80]}.gif"])
 
 
 def _whole(flag: str, text: str, least: int) -> int:

@@ -393,6 +393,9 @@ class Running:
         "iterations between evaluations; 0 only at the end", "iterations", (*BOTH_RL, RECORDED), low=0
     )
     eval_episodes: int | None = count("episodes of one evaluation", "episodes", BOTH_RL, high=100_000)
+    eval_max_steps: int | None = count(
+        "steps after which an evaluated episode is cut, and said to be", "steps", BOTH_RL, high=10**9
+    )
     eval_threshold: float | None = setting(
         "training return below which no evaluation is made", low=-1e12, high=1e12, regimes=BOTH_RL
     )
@@ -401,6 +404,13 @@ class Running:
         low=-1e12,
         high=1e12,
         regimes=BOTH_RL,
+    )
+    step_timeout: float | None = setting(
+        "seconds that a step may take in a worker process before the worker is replaced; 0: no limit",
+        low=0,
+        high=10**7,
+        regimes=BOTH_RL,
+        unit="seconds",
     )
     checkpoint_every: int | None = count("iterations between checkpoints", "iterations", (*BOTH_RL, RECORDED))
     doctor: str | None = setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,12 +68,22 @@ def describe(name: str, *, ask_envpool: bool = False) -> TaskSpec:
         return _describe_envpool(name)
     if task is None:
         if not envpool_source.knows(name):
-            raise unknown("environment", name, {entry.name for entry in list_environments()})
+            raise _unknown_environment(name)
         return _describe_envpool(name)
     if ask_envpool and envpool_source.knows(name):
         at = 1 if task.engines[0] == "jax" else 0
         return replace(task, engines=(*task.engines[:at], "envpool", *task.engines[at:]))
     return task
+
+
+def _unknown_environment(name: str) -> UserError:
+    package = gymnasium_source.package_of(name)
+    if package is None:
+        return unknown("environment", name, {entry.name for entry in list_environments()})
+    fixes = [f"{package}:{name}"]
+    if importlib.util.find_spec(package) is None:
+        fixes.insert(0, f"pip install {package.replace('_', '-')}")
+    return UserError(f"unknown environment {name!r}. It is one of {package}: name the package too.", fixes)
 
 
 def _describe_own(name: str) -> TaskSpec | None:

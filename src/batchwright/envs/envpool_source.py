@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -98,6 +99,14 @@ def stacked_frames(spec: Any, observation: Spec) -> int:
     frames = int(getattr(spec.config, "stack_num", 1))
     stacks = isinstance(observation, Box) and len(observation.shape) == 3 and observation.shape[0] % frames == 0
     return frames if stacks else 1
+
+
+@contextmanager
+def without_precision_warnings() -> Iterator[None]:
+    """Hides Gymnasium's remark on the bounds of EnvPool's own spaces, which no user can change."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r".*Box (low|high)'s precision lowered by casting", UserWarning)
+        yield
 
 
 def make_pool(name: str, seeds: Sequence[int], num_threads: int, env_kwargs: Mapping[str, Any]) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import importlib
 import importlib.util
+import multiprocessing
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -15,8 +17,10 @@ from types import ModuleType
 from typing import Any
 
 from batchwright.core.errors import UserError
+from batchwright.envs.failures import failure
 from batchwright.envs.mujoco_warnings import deduplicate
-from batchwright.envs.spaces import Spec, from_gymnasium
+from batchwright.envs.spaces import Spec, from_gymnasium, leaf_shape, leaves, path_name
+from batchwright.envs.watchdog import Watch, print_no_answer
 
 # Package that a family of Gymnasium's registry needs, by the module of its entry point.
 _NEEDS = {
@@ -29,6 +33,22 @@ _NEEDS = {
 # Packages that register a namespace only once they are imported.
 _NAMESPACE_PACKAGES = {"ALE": "ale_py"}
 _PREFIX_PACKAGES = {"mo-": "mo_gymnasium"}
+# Packages whose ids are found as `package:Id`, by how those begin.
+_ID_PACKAGES = {
+    "mo_gymnasium": (
+        "breakable-bottles",
+        "deep-sea-treasure",
+        "four-room",
+        "fruit-tree",
+        "minecart",
+        "resource-gathering",
+        "water-reservoir",
+    ),
+    "minigrid": ("MiniGrid-", "BabyAI-"),
+    "highway_env": ("highway-", "intersection-", "merge-", "parking-", "racetrack-", "roundabout-"),
+    "gymnasium_robotics": ("AdroitHand", "AntMaze_", "Fetch", "FrankaKitchen", "HandManipulate", "PointMaze_"),
+    "minatar": ("MinAtar/",),
+}
 
 
 def _gymnasium() -> ModuleType:
@@ -53,13 +73,15 @@ class EnvSource:
     def make(self) -> tuple[Any, int | None]:
         """A new environment, and the time limit that the caller has to apply (None: the environment does)."""
         factory = user_factory(self.name)
+        watched = multiprocessing.parent_process() is None  # of workers the trainer's process says it
         try:
-            if factory is not None:
-                return factory(**self.env_kwargs), self.max_episode_steps
-            return self._make_registered()
+            with Watch(f"making {self.name}", print_no_answer) if watched else contextlib.nullcontext():
+                if factory is not None:
+                    return factory(**self.env_kwargs), self.max_episode_steps
+                return self._make_registered()
         except UserError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _could_not_make(self.name, error) from error
 
     def _make_registered(self) -> tuple[Any, int | None]:
@@ -98,18 +120,46 @@ class EnvSource:
                     vectorization_mode="vector_entry_point",
                     **kwargs,
                 )
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _could_not_make(self.name, error) from error
 
 
 def spaces_of(env: Any, name: str) -> tuple[Spec, Spec]:
-    """Observation and action specs of a made environment."""
+    """Observation and action specs of a made environment; what is no single environment is refused by name."""
+    refuse_other_kinds(env, name)
+    observation = from_gymnasium(env.observation_space, f"{name}'s observation")
+    action = from_gymnasium(env.action_space, f"{name}'s action")
+    for what, spec in (("observation", observation), ("action", action)):
+        for path, leaf in leaves(spec):
+            if 0 in leaf_shape(leaf):
+                part = f" at {path_name(path)!r}" if path else ""
+                raise UserError(
+                    f"{name}'s {what}{part} has shape {leaf_shape(leaf)}: it holds no number.",
+                    ["leave the part out of the space" if path else f"give the {what}_space at least one number"],
+                )
+    return observation, action
+
+
+def refuse_other_kinds(env: Any, name: str) -> None:
+    """Refuses vector environments, PettingZoo's and what is no environment at all, each by its name."""
+    kind = type(env).__name__
+    if hasattr(env, "single_observation_space") and hasattr(env, "num_envs"):
+        raise UserError(
+            f"{name} gave a {kind} of {env.num_envs} environments; a factory gives one, Batchwright makes the copies.",
+            ["return one gymnasium.Env", "--num-envs sets how many copies are stepped"],
+        )
+    if hasattr(env, "possible_agents") or (
+        callable(getattr(env, "observation_space", None)) and callable(getattr(env, "action_space", None))
+    ):
+        agents = len(getattr(env, "possible_agents", ()) or ())
+        of = f" of {agents} agents" if agents else ""
+        raise UserError(
+            f"{name} gave a {kind}, a PettingZoo environment{of}: it has a space for each agent. "
+            "Batchwright trains one policy in a gymnasium.Env.",
+            ["wrap it as a gymnasium.Env in which one agent acts and the others belong to the environment"],
+        )
     if not hasattr(env, "observation_space") or not hasattr(env, "action_space"):
-        raise UserError(f"{name} gave a {type(env).__name__}, which is not a gymnasium.Env.")
-    return (
-        from_gymnasium(env.observation_space, f"{name}'s observation"),
-        from_gymnasium(env.action_space, f"{name}'s action"),
-    )
+        raise UserError(f"{name} gave a {kind}, which is not a gymnasium.Env.")
 
 
 def stacked_frames(env: Any) -> int:
@@ -142,6 +192,11 @@ def registered_spec(name: str) -> Any | None:
             if name.startswith(prefix):
                 import_namespace(owner, name)
     return gymnasium.registry.get(env_id)
+
+
+def package_of(name: str) -> str | None:
+    """The package that registers an id which only `package:Id` finds, as far as it is known by how ids begin."""
+    return next((package for package, starts in _ID_PACKAGES.items() if name.startswith(starts)), None)
 
 
 def has_vector_form(name: str) -> bool:
@@ -184,9 +239,9 @@ def load_user_file(location: str) -> ModuleType:
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[module_name]
-        raise UserError(f"{location} could not be run: {type(error).__name__}: {error}") from error
+        raise UserError(f"{location} could not be run: {failure(error)}") from error
     return module
 
 
@@ -196,8 +251,8 @@ def import_user_module(module: str) -> ModuleType:
         sys.path.append(str(Path.cwd()))
     try:
         return importlib.import_module(module)
-    except Exception as error:
-        raise UserError(f"could not import {module!r}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise UserError(f"could not import {module!r}: {failure(error)}") from error
 
 
 def import_namespace(package: str, name: str) -> None:
@@ -219,5 +274,5 @@ def _note(spec: Any) -> str:
     return ""
 
 
-def _could_not_make(name: str, error: Exception) -> UserError:
-    return UserError(f"{name} could not be made: {type(error).__name__}: {error}")
+def _could_not_make(name: str, error: BaseException) -> UserError:
+    return UserError(f"{name} could not be made: {failure(error)}")

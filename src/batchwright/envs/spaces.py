@@ -178,6 +178,11 @@ def is_image(spec: Spec) -> TypeGuard[Box]:
     return isinstance(spec, Box) and spec.dtype == np.uint8 and len(spec.shape) == 3
 
 
+def image_shapes(spec: Spec) -> list[tuple[int, ...]]:
+    """The shape of each image of an observation."""
+    return [leaf.shape for _, leaf in leaves(spec) if is_image(leaf)]
+
+
 def is_discrete(spec: Spec) -> bool:
     """Whether every leaf is a choice (Discrete, MultiDiscrete, MultiBinary)."""
     return all(not isinstance(leaf, Box) for _, leaf in leaves(spec))

@@ -12,14 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.core.errors import UserError
 from batchwright.nets.networks import Inputs, Layer, Network, host_rng, orthogonal, uniform
-
-CONV_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
-"""Filters, side, stride: the network of Mnih et al., 2015."""
-SMALLEST_SIDE = 36
-"""Of an image that leaves something after these layers."""
-CONV_FEATURES = 512
+from batchwright.planning.network_plan import CONV_FEATURES, conv_layers_for, too_small
 
 StartLayer = Callable[[np.random.Generator, int, int], Layer]
 """(generator, rows, columns) -> a layer."""
@@ -30,13 +24,11 @@ def conv_layers(
 ) -> tuple[list[Layer], int]:
     """(layers, width of their flattened output) for images of one shape; too small ones are refused."""
     height, width, channels = image_HWC
-    if min(height, width) < SMALLEST_SIDE:
-        raise UserError(
-            f"images of {height} x {width} are too small to convolve: a side needs {SMALLEST_SIDE}.",
-            ["wrap the environment: resize, or flatten to numbers", "batchwright.train(..., network=your_own)"],
-        )
+    planned = conv_layers_for(height, width)
+    if planned is None:
+        raise too_small(height, width)
     layers = []
-    for filters, side, stride in CONV_LAYERS:
+    for filters, side, stride in planned:
         layers.append(start(rng, side * side * channels, filters))
         height, width, channels = (height - side) // stride + 1, (width - side) // stride + 1, filters
     return layers, height * width * channels
@@ -50,7 +42,7 @@ def convolve(layers: Sequence[Layer], x_BHWC: jax.Array) -> jax.Array:
     of a loop.
     """
     x = x_BHWC
-    for layer, (_, side, stride) in zip(layers, CONV_LAYERS, strict=True):
+    for layer, (_, side, stride) in zip(layers, conv_layers_for(*x.shape[1:3]) or (), strict=True):
         x = jax.nn.relu(patches(x, side, stride) @ layer["w"] + layer["b"])
     return x.reshape(x.shape[0], -1)
 

@@ -20,10 +20,9 @@ import numpy as np
 
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
+from batchwright.planning.network_plan import has_channels_first, image_size
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu, "elu": jax.nn.elu}
-MOST_CHANNELS = 16
-"""An image whose first side is at most this, and whose last is larger, has its channels first."""
 
 Layer = dict[str, Any]
 """Weights `w` [rows, columns] and bias `b` [columns]."""
@@ -45,7 +44,7 @@ class Inputs:
         self.images = [(read, leaf) for read, leaf in found if spaces.is_image(leaf)]
         self.vectors = [(read, leaf) for read, leaf in found if not spaces.is_image(leaf)]
         self.vector_size = sum(_width(leaf) for _, leaf in self.vectors)
-        self.image_shapes = [_channels_last_shape(leaf.shape) for _, leaf in self.images]
+        self.image_shapes = [image_size(leaf.shape) for _, leaf in self.images]
         """(height, width, channels) of each image."""
 
     def vector(self, obs: Any) -> jax.Array:
@@ -92,16 +91,7 @@ def _encode(leaf: spaces.Leaf, value: jax.Array) -> jax.Array:
 
 def channels_last(image: jax.Array) -> jax.Array:
     """An image with its channels last: EnvPool and frame stacks put them first."""
-    return jnp.moveaxis(image, -3, -1) if _channels_first(image.shape) else image
-
-
-def _channels_first(shape: Sequence[int]) -> bool:
-    return shape[-3] <= MOST_CHANNELS < shape[-1]
-
-
-def _channels_last_shape(shape: Sequence[int]) -> tuple[int, int, int]:
-    first, second, third = shape
-    return (second, third, first) if _channels_first(shape) else (first, second, third)
+    return jnp.moveaxis(image, -3, -1) if has_channels_first(image.shape) else image
 
 
 def host_rng(key: jax.Array) -> np.random.Generator:

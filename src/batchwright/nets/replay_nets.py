@@ -16,7 +16,7 @@ import numpy as np
 from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, Discrete, Spec
-from batchwright.nets.convolutions import CONV_FEATURES, conv_layers, convolve
+from batchwright.nets.convolutions import conv_layers, convolve
 from batchwright.nets.heads import HALF_LOG_TWO_PI, Heads, make_heads
 from batchwright.nets.networks import (
     ACTIVATIONS,
@@ -30,6 +30,7 @@ from batchwright.nets.networks import (
     uniform_tower,
 )
 from batchwright.nets.policy import Policy, assemble_policy, join_leaves, unraveller
+from batchwright.planning.network_plan import CONV_FEATURES
 
 LOG_STD_RANGE = (-20.0, 2.0)
 """Wider than that of unsquashed heads: SAC ends near-deterministic (the bounds of Haarnoja et al., 2018)."""

@@ -27,6 +27,7 @@ def make_on_policy_learner(
         num_threads=settings.num_threads,
         on_event=on_event,
         components=settings.update.components or NO_COMPONENTS,
+        step_timeout=settings.run.step_timeout,
     )
     policy = make_on_policy_policy(settings.network, engine, network)
     kind = OnPolicyLearner if settings.rollout_episodes is None else EpisodeLearner

@@ -11,6 +11,8 @@ from batchwright.planning.plan import TaskFacts
 
 EVALUATIONS_PER_RUN = 10
 CHECKPOINT_STEPS = 250_000
+EVAL_MAX_STEPS = 27_000
+STEP_TIMEOUT_SECONDS = 120.0
 
 
 def settle_objective(ledger: Ledger, task: TaskFacts, gae_lambda: float, why_lambda: str) -> None:
@@ -76,7 +78,7 @@ def _refuse_ppo_only(ledger: Ledger, names: tuple[str, ...]) -> None:
             )
 
 
-def settle_running(ledger: Ledger, checkpoint_steps: int = CHECKPOINT_STEPS) -> None:
+def settle_running(ledger: Ledger, task: TaskFacts, checkpoint_steps: int = CHECKPOINT_STEPS) -> None:
     """Evaluation and checkpoints, in iterations of this plan."""
     iterations = ledger.quantities["iterations"].value
     per_iteration = ledger.quantities.get("rollout_transitions", ledger.quantities.get("steps_per_iteration"))
@@ -84,6 +86,10 @@ def settle_running(ledger: Ledger, checkpoint_steps: int = CHECKPOINT_STEPS) -> 
     every = max(1, -(-int(iterations or 1) // EVALUATIONS_PER_RUN)) if known else 10
     ledger.setting("eval_every", every, f"{EVALUATIONS_PER_RUN} evaluations in the run")
     ledger.setting("eval_episodes", 10, "5-10 are enough to see a trend")
+    longest, why = EVAL_MAX_STEPS, "the longest Atari episode: 108,000 frames / 4 (Machado et al., 2018)"
+    if task.episode_steps is not None and task.episode_steps > EVAL_MAX_STEPS:
+        longest, why = task.episode_steps, "the time limit of the environment"
+    ledger.setting("eval_max_steps", longest, why)
     if ledger.stated("eval_threshold") is not None:
         ledger.adopt("eval_threshold", ledger.stated("eval_threshold"), "return")
     steps = per_iteration.value if per_iteration is not None and isinstance(per_iteration.value, int) else None
@@ -94,5 +100,6 @@ def settle_running(ledger: Ledger, checkpoint_steps: int = CHECKPOINT_STEPS) -> 
     ledger.setting("doctor", "say", "reports what is wrong while it can still be fixed", unit="")
     ledger.setting("seed", 0, "any number; the same one repeats a run", unit="")
     ledger.setting("engine", "auto", "measured when training starts", unit="")
+    ledger.setting("step_timeout", STEP_TIMEOUT_SECONDS, "a step that takes longer is taken for one that hangs")
     if ledger.stated("num_threads") is not None:
         ledger.adopt("num_threads", ledger.stated("num_threads"), "threads")

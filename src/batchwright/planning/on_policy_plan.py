@@ -361,7 +361,7 @@ def _learning(ledger: Ledger, task: TaskFacts, held: scaling.Held) -> None:
     ledger.setting("entropy_end", 0.0, "annealed to 0" if bonus else "no bonus, nothing to anneal", unit="")
     ledger.setting("max_grad_norm", 0.5, "clips rare spikes, leaves typical gradients", unit="")
     on_policy_learning.settle_objective(ledger, task, defaults.gae_lambda, defaults.why_lambda)
-    on_policy_learning.settle_running(ledger)
+    on_policy_learning.settle_running(ledger, task)
     ledger.setting("learner_threads", 1, "the matrix products of a minibatch are too small to split")
 
 

@@ -10,7 +10,7 @@ from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine, with_overrides
 from batchwright.planning.ledger import Ledger
 from batchwright.planning.memory import GOOD_SHARE, show_bytes
-from batchwright.planning.network_plan import settle_hidden
+from batchwright.planning.network_plan import FULL_SIDE, settle_hidden
 from batchwright.planning.plan import Plan, TaskFacts
 from batchwright.planning.quantity import counted
 from batchwright.planning.redistribution import settle_subsequences
@@ -178,7 +178,7 @@ def _updates(ledger: Ledger, facts: RecordedFacts) -> None:
 def _network(ledger: Ledger, facts: RecordedFacts) -> None:
     ledger.setting("learning_rate", 3e-4, "the official code's, with Adam", unit="")
     ledger.setting("weight_decay", 0.0, "off", unit="")
-    settle_hidden(ledger, facts.images, "256,256", "the official code's")
+    settle_hidden(ledger, FULL_SIDE if facts.images else None, "256,256", "the official code's")
 
 
 def _running(ledger: Ledger) -> None:

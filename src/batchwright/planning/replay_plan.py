@@ -50,7 +50,7 @@ def plan_replay(resolved: Resolved, task: TaskFacts, machine: Machine, measured:
             f"no update is made: {warmup} of {iterations * steps} steps are warm-up, one iteration takes {steps}."
         )
     settle_replay_objective(ledger, task)
-    settle_running(ledger, CHECKPOINT_STEPS)
+    settle_running(ledger, task, CHECKPOINT_STEPS)
     settle_replay_threads(ledger, task, machine)
     ledger.adopt_rest()
     _memory(ledger, task, machine, int(total))

@@ -26,9 +26,9 @@ from batchwright.planning.component_plan import component_names
 from batchwright.planning.plan import Plan
 from batchwright.regimes import make_trained_policy
 from batchwright.runs import checkpoints
-from batchwright.runs.evaluation import Evaluator, success_rate
+from batchwright.runs.evaluation import Evaluator
 from batchwright.runs.launch import open_run
-from batchwright.watch.statistics import summarise
+from batchwright.runs.run_settings import RunSettings
 
 PARAMS = ".train.params"
 """Where every learner's checkpoint keeps the parameters of the policy that acts."""
@@ -80,10 +80,11 @@ class TrainedPolicy:
 
     def evaluate(self, episodes: int = 20, seed: int = 0, deterministic: bool = True) -> dict[str, Any]:
         """{"episodes", "mean", "median", "iqr", "iqm", "returns", ...} of whole episodes in fresh environments."""
-        evaluator = Evaluator.with_own_engine(self.env, self.plan["engine"], self.policy, episodes)
+        settings = RunSettings.from_plan(self.plan)
+        limits = (settings.eval_max_steps, None, settings.step_timeout)
+        evaluator = Evaluator.with_own_engine(self.env, self.plan["engine"], self.policy, episodes, *limits)
         try:
-            found = evaluator(self.params, self.stats, seed, deterministic)
-            return summarise(found["returns"]) | success_rate(found)
+            return evaluator(self.params, self.stats, seed, deterministic).summary()
         finally:
             evaluator.close()
 

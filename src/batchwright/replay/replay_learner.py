@@ -262,6 +262,7 @@ def make_replay_learner(plan: Plan, env: str, on_event: OnEvent | None = None) -
         num_threads=settings.num_threads,
         on_event=on_event,
         components=NO_COMPONENTS,
+        step_timeout=settings.run.step_timeout,
     )
     return ReplayLearner(settings, env, engine, on_event)
 

@@ -16,8 +16,8 @@ from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, DictSpace, Leaf
 from batchwright.learn.return_decomposition import DecompositionLoss, decomposition_loss
-from batchwright.nets.convolutions import SMALLEST_SIDE
 from batchwright.nets.replay_nets import make_reward_network
+from batchwright.planning.network_plan import FULL_SIDE, image_size
 from batchwright.reward.reward_spec import ModelSpec, unbounded_box
 from batchwright.store.recorded.bank import Bank, Steps, SubsequenceSample
 
@@ -160,9 +160,9 @@ def _normalise(scales: Scales, obs: dict[str, np.ndarray]) -> dict[str, jax.Arra
 
 def _refuse_small_images(spec: ModelSpec) -> None:
     for key, leaf in spec.observation.items():
-        if spaces.is_image(leaf) and isinstance(leaf, Box) and min(sorted(leaf.shape)[-2:]) < SMALLEST_SIDE:
+        if spaces.is_image(leaf) and isinstance(leaf, Box) and min(image_size(leaf.shape)[:2]) < FULL_SIDE:
             raise UserError(
-                f"images of {key} have shape {leaf.shape}: a side needs {SMALLEST_SIDE} pixels to be convolved.",
+                f"images of {key} have shape {leaf.shape}: a side needs {FULL_SIDE} pixels to be convolved.",
                 ["--obs-keys without it"],
             )
 

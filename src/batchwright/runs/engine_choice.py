@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from batchwright.config.load import Resolved, with_measured
+from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
 from batchwright.core.machine import usable_cores, usable_ram_bytes
 from batchwright.envs import envpool_source
@@ -96,6 +97,10 @@ def choose_engine(
     enough = ours and _nothing_can_beat(costs.of("jax", counts[0]))
     possible = ["jax"] if enough else [name for name in available_engines(env) if name.startswith(family)]
     possible = [name for name in possible if not info_keys or gives_info(env, name, info_keys)]
+    if not possible:
+        raise UserError(
+            f"no engine of {env} gives {', '.join(info_keys)}: its reward is one number.", ["--components none"]
+        )
     engines = [name for name in possible if name not in (SPLIT, WORKERS)] or possible
     may_split = may_split and SPLIT in possible and ONE_BY_ONE in possible
     if len(engines) == 1 and len(counts) == 1 and not may_split and not costs.measured:

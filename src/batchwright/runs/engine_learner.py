@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Generic
+from typing import Any, Generic
 
 import jax
 import jax.numpy as jnp
@@ -25,10 +25,9 @@ from batchwright.envs.engines.engine import OnEvent
 from batchwright.nets.policy import Policy
 from batchwright.runs.checkpoints import load_actions, pack_actions
 from batchwright.runs.engine_state import EngineStateT, run_progress
-from batchwright.runs.evaluation import Evaluator, success_rate
+from batchwright.runs.evaluation import Evaluator
 from batchwright.runs.learner import CheckpointParts, Doctor, Evaluation, IterationResult, Record, SavedCheckpoint
 from batchwright.runs.run_settings import RunSettings
-from batchwright.watch.statistics import summarise
 
 
 class EngineLearner(ABC, Generic[EngineStateT]):
@@ -90,22 +89,37 @@ class EngineLearner(ABC, Generic[EngineStateT]):
         if self._evaluator is None:
             self._evaluator = self.make_evaluator(self.settings.eval_episodes)
         seed = self.streams.number("evaluation", 0)
-        found = self._evaluator(self.policy_params(state), state.obs_stats(self.normalize_obs), seed)
-        success = success_rate(found)
-        summary = summarise(found["returns"]) | success
-        metrics = {
-            **{f"eval_{name}": summary[name] for name in ("mean", "median", "iqm")},
-            **dict(zip(("eval_low", "eval_high"), summary["iqr"], strict=True)),
-            "eval_length_mean": float(found["lengths"].mean()),
-            **{f"eval_{name}": value for name, value in success.items()},
-        }
-        return Evaluation(summary, metrics, "evaluation", f"mean {summary['mean']:g}", {"returns": summary["returns"]})
+        try:
+            found = self._evaluator(self.policy_params(state), state.obs_stats(self.normalize_obs), seed)
+        except Exception:
+            self._close_evaluator()  # the next one begins with fresh environments
+            raise
+        summary = found.summary()
+        metrics = {"eval_length_mean": float(found.lengths.mean())}
+        if summary["mean"] is not None:
+            metrics |= {f"eval_{name}": summary[name] for name in ("mean", "median", "iqm")}
+            metrics |= dict(zip(("eval_low", "eval_high"), summary["iqr"], strict=True))
+        if "success_rate" in summary:
+            metrics["eval_success_rate"] = summary["success_rate"]
+        details: dict[str, Any] = {name: summary[name] for name in ("returns", "cut_episodes") if name in summary}
+        message = "no finite return" if summary["mean"] is None else f"mean {summary['mean']:g}"
+        warnings = found.warnings(self.env, self.settings.eval_max_steps)
+        return Evaluation(summary, metrics, "evaluation", message, details, warnings)
 
     def make_evaluator(self, episodes: int) -> Evaluator:
         """An evaluator; an engine whose state is all in its arrays shares its compiled program with it."""
+        settings = self.settings
         if self.engine.saves_state:
-            return Evaluator(self.env, self.engine, self.policy, episodes, self.collect, self.collect_steps)
-        return Evaluator.with_own_engine(self.env, self.engine.name, self.policy, episodes, self._on_event)
+            return Evaluator(
+                self.engine, self.policy, episodes, settings.eval_max_steps, self.collect, self.collect_steps
+            )
+        limits = (settings.eval_max_steps, self._on_event, settings.step_timeout)
+        return Evaluator.with_own_engine(self.env, self.engine.name, self.policy, episodes, *limits)
+
+    def _close_evaluator(self) -> None:
+        if self._evaluator is not None and not self.engine.saves_state:
+            self._evaluator.close()
+        self._evaluator = None
 
     @abstractmethod
     def policy_params(self, state: EngineStateT) -> jax.Array:
@@ -176,8 +190,7 @@ class EngineLearner(ABC, Generic[EngineStateT]):
 
     def close(self) -> None:
         self.engine.close()
-        if self._evaluator is not None:
-            self._evaluator.close()
+        self._close_evaluator()
 
 
 def _without_engine(state: CollectState) -> CollectState:

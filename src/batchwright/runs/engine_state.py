@@ -104,9 +104,11 @@ def _episode_metrics(episodes: Episodes, reward_names: tuple[str, ...]) -> Recor
     returns, lengths = np.asarray(episodes.returns)[ended], np.asarray(episodes.lengths)[ended]
     record: Record = {"episodes": len(returns)}
     if len(returns):
+        with np.errstate(invalid="ignore"):  # infinite returns, which the record names
+            spread = float(returns.std(dtype=np.float64))
         record |= {
             "episode_return": float(returns.mean(dtype=np.float64)),
-            "episode_return_std": float(returns.std(dtype=np.float64)),
+            "episode_return_std": spread,
             "episode_return_min": float(returns.min()),
             "episode_return_max": float(returns.max()),
             "episode_length": float(lengths.mean()),

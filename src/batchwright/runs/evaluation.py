@@ -4,71 +4,131 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 
 from batchwright.collect.compiled_rollouts import CollectState, make_collect, start_compiled
-from batchwright.collect.episode_rollouts import LONGEST_EPISODE_STEPS, shares
+from batchwright.collect.episode_rollouts import shares
 from batchwright.collect.host_rollouts import make_host_collect, start_host
-from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, evaluation_engine, make_engine
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.envs.reward_components import NO_COMPONENTS
 from batchwright.nets.normalise import ObsStats
 from batchwright.nets.policy import Policy
+from batchwright.planning.quantity import counted
+from batchwright.watch.statistics import summarise
 
 EVAL_ENVS = 16
 CHUNK_STEPS = 64
+
+Episode: TypeAlias = tuple[float, int, float, bool]
+"""Return, length, success (NaN: unknown), and whether it was cut."""
+
+
+class Evaluated(NamedTuple):
+    """Evaluated episodes, in the order of environments and of their episodes."""
+
+    returns: np.ndarray
+    lengths: np.ndarray
+    success: np.ndarray
+    """1, 0, or NaN where the environment reports none."""
+    cut: np.ndarray
+    """Episodes that had not ended at the step limit: return and length are those up to there."""
+
+    def summary(self) -> dict[str, Any]:
+        """`summarise`, and `success_rate` where the environment reports success."""
+        known = np.isfinite(self.success)
+        success = {"success_rate": float(self.success[known].mean())} if known.any() else {}
+        return summarise(self.returns, np.flatnonzero(self.cut).tolist()) | success
+
+    def warnings(self, env: str, max_steps: int) -> tuple[str, ...]:
+        """What the user should know of these episodes."""
+        found = []
+        if self.cut.any():
+            found.append(
+                f"{self.cut.sum()} of {counted(len(self.cut), 'evaluated episode')} of {env} had not ended after "
+                f"{max_steps:,} steps and were cut there (--eval-max-steps)"
+            )
+        bad = int((~np.isfinite(self.returns)).sum())
+        if bad:
+            found.append(
+                f"{bad} of {counted(len(self.returns), 'evaluated episode')} of {env} had a return that is not finite: "
+                "left out of the statistics"
+            )
+        return tuple(found)
 
 
 class Evaluator:
     """Plays whole episodes; each environment gets its share in advance, so that short episodes are not over-counted."""
 
-    def __init__(self, env: str, engine: Engine, policy: Policy, episodes: int, collect: Any, chunk_steps: int) -> None:
-        self._env, self._engine, self._policy, self._episodes = env, engine, policy, episodes
-        self._collect, self._steps = collect, chunk_steps
+    def __init__(
+        self, engine: Engine, policy: Policy, episodes: int, max_steps: int, collect: Any, chunk_steps: int
+    ) -> None:
+        self._engine, self._policy, self._episodes = engine, policy, episodes
+        self._max_steps, self._collect, self._chunk_steps = max_steps, collect, chunk_steps
 
     @classmethod
     def with_own_engine(
-        cls, env: str, engine_name: str, policy: Policy, episodes: int, on_event: OnEvent | None = None
+        cls,
+        env: str,
+        engine_name: str,
+        policy: Policy,
+        episodes: int,
+        max_steps: int,
+        on_event: OnEvent | None = None,
+        step_timeout: float | None = None,
     ) -> Evaluator:
         """With environments of its own."""
         name, num_envs = evaluation_engine(engine_name), min(episodes, EVAL_ENVS)
-        engine = make_engine(env, num_envs, name, on_event=on_event, components=NO_COMPONENTS)
+        engine = make_engine(
+            env, num_envs, name, on_event=on_event, components=NO_COMPONENTS, step_timeout=step_timeout
+        )
         if isinstance(engine, HostEngine):
-            return cls(env, engine, policy, episodes, make_host_collect(engine, policy, CHUNK_STEPS), CHUNK_STEPS)
-        assert isinstance(engine, CompiledEngine)
-        return cls(env, engine, policy, episodes, jax.jit(make_collect(engine, policy)), CHUNK_STEPS)
+            collect: Any = make_host_collect(engine, policy, CHUNK_STEPS)
+        else:
+            assert isinstance(engine, CompiledEngine)
+            collect = jax.jit(make_collect(engine, policy))
+        return cls(engine, policy, episodes, max_steps, collect, CHUNK_STEPS)
 
-    def __call__(self, params: Any, stats: ObsStats, seed: int, deterministic: bool = True) -> dict[str, np.ndarray]:
-        """{"returns", "lengths", "success"} of the episodes, in the order of environments and of their episodes.
+    def __call__(self, params: Any, stats: ObsStats, seed: int, deterministic: bool = True) -> Evaluated:
+        """The episodes; one that has not ended after the most steps is cut, and all environments are started again."""
+        share_N = shares(self._episodes, self._engine.num_envs)
+        found: list[list[Episode]] = [[] for _ in share_N]
+        for attempt in itertools.count():
+            left_N = [int(share) - len(done) for share, done in zip(share_N, found, strict=True)]
+            if not any(left_N):
+                break
+            again = seed if attempt == 0 else Streams(seed).number("evaluation-after-cut", attempt)
+            for done, episodes in zip(found, self._play(params, stats, again, deterministic, left_N), strict=True):
+                done.extend(episodes)
+        return Evaluated(*(np.array(column) for column in zip(*itertools.chain(*found), strict=True)))
 
-        `success` is 1, 0, or NaN where the environment reports none.
-        """
-        num_envs = self._engine.num_envs
-        share = shares(self._episodes, num_envs)
-        found: list[list[tuple[float, int, float]]] = [[] for _ in range(num_envs)]
-        state, streams = self._start(seed), Streams(seed)
-        for chunk in range(1 + LONGEST_EPISODE_STEPS * int(share.max()) // self._steps):
-            shape = (self._steps, num_envs)
-            noise = (
-                self._policy.heads.no_noise(shape)
-                if deterministic
-                else self._policy.heads.noise(streams.number("evaluated-actions", chunk), shape)
-            )
+    def _play(
+        self, params: Any, stats: ObsStats, seed: int, deterministic: bool, left_N: list[int]
+    ) -> list[list[Episode]]:
+        """Episodes of each environment until it has played what is left of its share, or one was cut."""
+        state, streams, heads = self._start(seed), Streams(seed), self._policy.heads
+        found: list[list[Episode]] = [[] for _ in left_N]
+        open_N = np.array(left_N) > 0
+        shape = (self._chunk_steps, len(left_N))
+        for chunk in itertools.count():
+            if not open_N.any():
+                return found
+            drawn = None if deterministic else streams.number("evaluated-actions", chunk)
+            noise = heads.no_noise(shape) if drawn is None else heads.noise(drawn, shape)
             state, _, episodes = self._collect(params, stats, state, noise)
-            returns, lengths = np.asarray(episodes.returns), np.asarray(episodes.lengths)
+            returns, lengths, ended = (np.asarray(x) for x in (episodes.returns, episodes.lengths, episodes.ended))
             success = np.full(shape, np.nan) if episodes.success is None else np.asarray(episodes.success)
-            for t, i in np.argwhere(np.asarray(episodes.ended)):
-                if len(found[i]) < share[i]:
-                    found[i].append((float(returns[t, i]), int(lengths[t, i]), float(success[t, i])))
-            if all(len(done) >= wanted for done, wanted in zip(found, share, strict=True)):
-                columns = zip(*(row for done in found for row in done), strict=True)
-                return dict(zip(("returns", "lengths", "success"), map(np.array, columns), strict=True))
-        raise UserError(f"{self._env} has episodes of more than {LONGEST_EPISODE_STEPS} steps: it cannot be evaluated.")
+            for t, i in np.argwhere(ended | (lengths == self._max_steps)):
+                if open_N[i]:
+                    cut = not ended[t, i]
+                    found[i].append((float(returns[t, i]), int(lengths[t, i]), float(success[t, i]), bool(cut)))
+                    open_N[i] = not cut and len(found[i]) < left_N[i]
+        raise AssertionError("unreachable: chunks are counted without end")
 
     def _start(self, seed: int) -> CollectState:
         if isinstance(self._engine, HostEngine):
@@ -78,9 +138,3 @@ class Evaluator:
 
     def close(self) -> None:
         self._engine.close()
-
-
-def success_rate(found: dict[str, np.ndarray]) -> dict[str, float]:
-    """{"success_rate"} of evaluated episodes; empty where the environment does not report success."""
-    success = found["success"]
-    return {"success_rate": float(np.nanmean(success))} if np.isfinite(success).any() else {}

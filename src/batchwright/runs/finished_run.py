@@ -10,7 +10,7 @@ import numpy as np
 from batchwright.core.run_dir import RunDir
 from batchwright.planning.plan import Plan
 from batchwright.runs import checkpoints
-from batchwright.watch.metric_log import read_events, read_metrics
+from batchwright.watch.metric_log import EVALUATION_SECONDS, read_events, read_metrics
 from batchwright.watch.run_end import RETURN_REACHED
 from batchwright.watch.statistics import is_finite_number, summarise
 
@@ -44,7 +44,9 @@ def read_finished(run: RunDir, plan: Plan) -> FinishedRun | None:
     end, wanted = last_end(events), plan.get("stop_return")
     if end == "diverged" or not records:
         return None
-    if end != "finished" and wanted is None and not _reaches_the_end(plan, **_counts(records[-1])):
+    reaches_the_end = wanted is not None or _reaches_the_end(plan, **_counts(records[-1]))
+    # A process may have ended between its last checkpoint and the end of its evaluation, which is then left to do.
+    if end != "finished" and not (reaches_the_end and EVALUATION_SECONDS in records[-1]):
         return None  # without reading a checkpoint, which may be large
     found = checkpoints.load_named(run.checkpoints, lambda text: None)
     if found is None:
@@ -60,9 +62,8 @@ def read_finished(run: RunDir, plan: Plan) -> FinishedRun | None:
     at_end = _reaches_the_end(plan, iterations, env_steps)
     if end != "finished" and not solved and not at_end:
         return None
-    played = [e.get("returns") for e in events if e["kind"] == "evaluation" and e["iteration"] == iterations - 1]
     return FinishedRun(
-        evaluation=_summary(played[-1]) if played else {},
+        evaluation=evaluation_of(events, iterations),
         iterations=iterations,
         env_steps=env_steps,
         solved=solved,
@@ -82,8 +83,11 @@ def _counts(record: Mapping[str, Any]) -> dict[str, int]:
     return {"iterations": record["iteration"] + 1, "env_steps": record["env_steps"]}
 
 
-def _summary(returns: Any) -> dict[str, Any]:
-    """The statistics of an evaluation; empty where its event is damaged."""
+def evaluation_of(events: Sequence[Mapping[str, Any]], iterations: int) -> dict[str, Any]:
+    """The summary of the evaluation after so many iterations; empty where none is recorded or its event is damaged."""
+    played = [event for event in events if event["kind"] == "evaluation" and event["iteration"] == iterations - 1]
+    returns, cut = (played[-1].get(name) for name in ("returns", "cut_episodes")) if played else (None, None)
     if not isinstance(returns, list) or not all(value is None or is_finite_number(value) for value in returns):
         return {}
-    return summarise(np.nan if value is None else value for value in returns)
+    places = [place for place in cut if isinstance(place, int)] if isinstance(cut, list) else []
+    return summarise(returns, places)

@@ -55,6 +55,16 @@ class Result:
     """`return reached` where `stop_return` ended the run before its last planned iteration."""
 
 
+class EvaluationFailed(UserError):  # noqa: N818 - a kind of UserError, named after what happened
+    """Training is done and saved; the evaluation of the last policy raised."""
+
+    def __init__(self, run: RunDir, error: Exception) -> None:
+        what = error.message if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        again = f"batchwright eval {run}"
+        fixes = [*error.fixes, again] if isinstance(error, UserError) else [again]
+        super().__init__(f"training is finished and saved in {run}; its last evaluation failed: {what}", fixes)
+
+
 def create_run(resolved: Resolved, plan: Plan, path: str | Path | None) -> RunDir:
     """A run directory with its settings and its plan, ready to be trained."""
     return create_run_dir(resolved, plan, path, run_name(_env_of(resolved), plan.algo, plan["seed"]))
@@ -109,7 +119,10 @@ def continue_run(
             state: EngineState = train_to_end(learner, recorder, begin)
         finally:
             learner.close()
-        return _finish(learner, recorder, state, time.perf_counter() - start_seconds)
+        result = _finish(learner, recorder, state, time.perf_counter() - start_seconds)
+        if recorder.evaluation_error is not None and not result.interrupted:
+            raise EvaluationFailed(run, recorder.evaluation_error)
+        return result
 
 
 def train_to_end(learner: Learner[StateT], recorder: RunRecorder, begin: Begin) -> StateT:

@@ -78,6 +78,8 @@ class Evaluation:
     message: str
     details: dict[str, Any]
     """Further fields of the event."""
+    warnings: tuple[str, ...] = ()
+    """What the user should know of the episodes."""
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,19 @@ class Callbacks(Doctor, Protocol):
     def on_warning(self, kind: str, iteration: int, message: str) -> None: ...
     def on_non_finite(self, iteration: int, result: IterationResult) -> None: ...
     def on_record(self, record: Record) -> None: ...
-    def evaluate(self, state: RunState, last: bool) -> Record: ...
+    def evaluate(self, state: RunState) -> Record: ...
     def on_checkpoint(self, state: RunState, scheduled: bool) -> None: ...
+    def on_last_record(self, record: Record) -> None: ...
+    def evaluate_last(self, state: RunState) -> None: ...
     def stop_requested(self) -> bool: ...
 
 
 def run(learner: Learner[StateT], state: StateT, callbacks: Callbacks) -> StateT:
-    """Iterates to the end of the plan or to a requested stop; returns the last state."""
+    """Iterates to the end of the plan or to a requested stop; returns the last state.
+
+    The last record and the last checkpoint are saved before the last evaluation, which completes the record: whatever
+    happens to it costs no training, and a resumed run makes up for it.
+    """
     settings = learner.settings
     while not learner.finished(state):
         before, start_seconds = state, time.perf_counter()
@@ -44,19 +50,23 @@ def run(learner: Learner[StateT], state: StateT, callbacks: Callbacks) -> StateT
         for message in result.messages:
             callbacks.on_warning("remark", iteration - 1, message)
         record = learner.record(state, result, time.perf_counter() - start_seconds)
-        if last or (settings.eval_every and iteration % settings.eval_every == 0):
-            record |= callbacks.evaluate(state, last)
+        if last:
+            callbacks.on_last_record(record)
+            callbacks.on_checkpoint(state, scheduled=True)
+            break
+        if settings.eval_every and iteration % settings.eval_every == 0:
+            record |= callbacks.evaluate(state)
         callbacks.on_record(record)
-        stop = callbacks.stop_requested()
-        at_checkpoint = last or iteration % settings.checkpoint_every == 0
-        if not last:
-            state = _between_iterations(learner, state, at_checkpoint, callbacks)
+        stop, at_checkpoint = callbacks.stop_requested(), iteration % settings.checkpoint_every == 0
+        state = _between_iterations(learner, state, at_checkpoint, callbacks)
         if at_checkpoint or stop:
             callbacks.on_checkpoint(state, scheduled=at_checkpoint)
         if stop:
             break
     if 0 < int(state.counters.iteration) == int(state.counters.bad_iterations):
         raise DivergedError("every update was undone", int(state.counters.iteration))
+    if learner.finished(state):
+        callbacks.evaluate_last(state)
     return state
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
+from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
 from batchwright.core.safe_open import explain_refusal
 from batchwright.doctor.finding import Finding
@@ -21,7 +23,7 @@ from batchwright.runs.non_finite import dump
 from batchwright.runs.versions import versions
 from batchwright.watch.gauges import AcceleratorGauge, MemoryGauge
 from batchwright.watch.lines import RETURN
-from batchwright.watch.metric_log import EventLog, MetricLog, read_events
+from batchwright.watch.metric_log import EVALUATION_SECONDS, EventLog, MetricLog, read_events
 from batchwright.watch.progress import Progress
 from batchwright.watch.statistics import MovingStatistics
 from batchwright.watch.writers import make_writers
@@ -59,6 +61,11 @@ class RunRecorder:
         self._make_display = make_display or self._make_progress
         self._gauges = MemoryGauge(), AcceleratorGauge()
         self.evaluation: dict[str, Any] = {}
+        self.evaluation_error: Exception | None = None
+        """Of the last evaluation, where it failed."""
+        self._evaluation_warnings: set[str] = set()
+        self.last_record: Record | None = None
+        """The record of the last iteration, until its evaluation has completed it."""
         self.stop_requested: Callable[[], bool] = lambda: False
         self.restore([])
         self._writers = make_writers(options.writers, run, lambda message: self.on_warning("writer", 0, message))
@@ -72,6 +79,7 @@ class RunRecorder:
 
     def restore(self, past: Sequence[Mapping[str, Any]]) -> None:
         """Continues moving averages, the curve and the doctor from the records before a resume."""
+        past = [record for record in past if record is not self.last_record]
         self.display = self._make_display(past)
         self._moving = MovingStatistics()
         self._moving.add_records(past, RETURN)
@@ -79,8 +87,8 @@ class RunRecorder:
         if self._doctor is not None:
             self._doctor.restore(past, read_events(self.run.events_path))
 
-    def on_warning(self, kind: str, iteration: int, message: str) -> None:
-        self.events.record(kind, iteration, message)
+    def on_warning(self, kind: str, iteration: int, message: str, **details: Any) -> None:
+        self.events.record(kind, iteration, message, **details)
         if self._doctor is not None:
             self._doctor.add_event({"kind": kind, "iteration": iteration, "message": message})
         self.display.note(message, warning=True)
@@ -88,7 +96,8 @@ class RunRecorder:
     def on_engine_event(self, event: dict[str, Any]) -> None:
         """Records what an engine reports of its environments."""
         self.events.record("environment", 0, str(event["error"]), **event)
-        self.display.note(_restart_message(event), warning=True)
+        message = _restart_message(event) if "restarts" in event else str(event["error"])
+        self.display.note(message, warning=True)
 
     def on_non_finite(self, iteration: int, result: IterationResult) -> None:
         message = f"{result.non_finite}; the update of iteration {iteration} is undone."
@@ -101,9 +110,20 @@ class RunRecorder:
         self.on_warning("non-finite", iteration, message)
 
     def on_record(self, record: Record) -> None:
+        self._write_record(record)
+        self._show_record(record)
+
+    def on_last_record(self, record: Record) -> None:
+        """Keeps the record of the last iteration; it is shown when its evaluation has completed it."""
+        self._write_record(record)
+        self.last_record = record
+
+    def _write_record(self, record: Record) -> None:
         for gauge in self._gauges:
             record |= gauge.read()
         self.metrics.record(record)
+
+    def _show_record(self, record: Record) -> None:
         self._moving.add(record.get(RETURN))
         for writer in self._writers:
             writer.write(record)
@@ -111,16 +131,41 @@ class RunRecorder:
         if self._doctor is not None:
             self._show_advice(record["iteration"], self._doctor.check(record))
 
-    def evaluate(self, state: RunState, last: bool) -> Record:
+    def evaluate(self, state: RunState) -> Record:
         """Metrics of an evaluation; none while the training return is below the threshold."""
         threshold, moving = self._learner.settings.eval_threshold, self._moving.moving
-        if threshold is not None and not last and (moving is None or moving < threshold):
+        if threshold is not None and (moving is None or moving < threshold):
             return {}
-        start_seconds = time.perf_counter()
-        found = self._learner.evaluate(state)
-        self.evaluation = found.summary
-        self.events.record(found.event, int(state.counters.iteration) - 1, found.message, **found.details)
-        return {**found.metrics, "evaluation_seconds": time.perf_counter() - start_seconds}
+        return self._evaluate(state)
+
+    def evaluate_last(self, state: RunState) -> None:
+        """Evaluates the last policy and completes the last record, unless that was done before a resume."""
+        if self.last_record is None:
+            return
+        found = self._evaluate(state)
+        self.metrics.amend(found)
+        self.metrics.sync()
+        self._show_record(self.last_record | found)
+        self.last_record = None
+
+    def _evaluate(self, state: RunState) -> Record:
+        """Metrics of an evaluation. One that fails is a warning: it costs no training."""
+        start_seconds, iteration = time.perf_counter(), int(state.counters.iteration) - 1
+        try:
+            found = self._learner.evaluate(state)
+        except Exception as error:
+            self.evaluation, self.evaluation_error = {}, error
+            message = f"the evaluation failed: {error if isinstance(error, UserError) else repr(error)}"
+            details = {"traceback": traceback.format_exc()}
+            self.on_warning("evaluation-failed", iteration, message, **details)
+            return {EVALUATION_SECONDS: time.perf_counter() - start_seconds}
+        self.evaluation, self.evaluation_error = found.summary, None
+        self.events.record(found.event, iteration, found.message, **found.details)
+        for warning in found.warnings:
+            if warning not in self._evaluation_warnings:  # once, not at every evaluation
+                self._evaluation_warnings.add(warning)
+                self.on_warning("remark", iteration, warning)
+        return {**found.metrics, EVALUATION_SECONDS: time.perf_counter() - start_seconds}
 
     def on_checkpoint(self, state: RunState, scheduled: bool) -> None:
         self.metrics.sync()

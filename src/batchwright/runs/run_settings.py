@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from batchwright.planning.on_policy_learning import EVAL_MAX_STEPS, STEP_TIMEOUT_SECONDS
 from batchwright.planning.plan import Plan
 
 
@@ -20,11 +21,15 @@ class RunSettings:
     """Steps of all planned iterations together."""
     eval_every: int
     eval_episodes: int
+    eval_max_steps: int
+    """Steps after which an evaluated episode is cut."""
     eval_threshold: float | None
     """No evaluation before the moving average of training returns reaches it."""
     checkpoint_every: int
     stop_return: float | None
     """The run ends when the mean return of recent episodes reaches it."""
+    step_timeout: float
+    """Seconds that a worker's environment may take for one step; 0 for no limit."""
     doctor: str
     """`off`, `say` or `act`."""
 
@@ -39,8 +44,10 @@ class RunSettings:
             actual_steps=plan.get("actual_steps") or total_steps,
             eval_every=plan["eval_every"],
             eval_episodes=plan.get("eval_episodes") or 0,
+            eval_max_steps=plan.get("eval_max_steps") or EVAL_MAX_STEPS,
             eval_threshold=plan.get("eval_threshold"),
             checkpoint_every=plan["checkpoint_every"],
             stop_return=plan.get("stop_return"),
+            step_timeout=plan.get("step_timeout", STEP_TIMEOUT_SECONDS),
             doctor=plan.get("doctor") or "off",
         )

@@ -21,10 +21,11 @@ from batchwright.core.files import free_name_beside
 from batchwright.core.safe_open import explain_refusal
 from batchwright.planning.quantity import counted
 from batchwright.runs import checkpoints
+from batchwright.runs.finished_run import evaluation_of
 from batchwright.runs.learner import Learner, SavedCheckpoint, StateT
 from batchwright.runs.recorder import RunRecorder
 from batchwright.runs.versions import versions
-from batchwright.watch.metric_log import read_events, read_metrics
+from batchwright.watch.metric_log import EVALUATION_SECONDS, read_events, read_metrics
 
 STARTED_ANEW = "started_anew"
 """The detail of a `resume` event that says that the events before it are of an abandoned attempt."""
@@ -67,6 +68,11 @@ def start_or_resume(learner: Learner[StateT], recorder: RunRecorder, begin: Begi
     text = f"resumed after iteration {iteration}" + (f"; {dropped} later records are made again" if dropped else "")
     recorder.events.record("resume", iteration, text)
     past = read_metrics(recorder.run.metrics_path)
+    if learner.finished(state) and past and past[-1]["iteration"] == iteration - 1:
+        if EVALUATION_SECONDS not in past[-1]:  # the process ended before the last evaluation did
+            recorder.last_record = past[-1]
+        else:
+            recorder.evaluation = evaluation_of(read_events(recorder.run.events_path), iteration)
     recorder.restore(past)
     recorder.display.header(recorder.run, text)
     _warn_of_holes(past, iteration, recorder)

@@ -133,6 +133,8 @@ def evaluation_line(summary: Mapping[str, Any]) -> str:
         text += " (95% interval {} to {})".format(*map(_return, summary["iqm_interval"]))
     nonfinite = summary.get("nonfinite_episodes", 0)
     excluded = f"; {counted(nonfinite, 'episode')} excluded (NaN or infinite)" if nonfinite else ""
+    if summary.get("cut_episodes"):
+        excluded += f"; {counted(len(summary['cut_episodes']), 'episode')} cut at the step limit"
     success = f"; success {summary['success_rate']:.0%}" if summary.get("success_rate") is not None else ""
     return f"{text} over {episodes}{excluded}{success}"
 

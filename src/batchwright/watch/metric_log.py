@@ -6,6 +6,8 @@ values of two identical runs are equal to the last digit: floats are written so 
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import re
 import time
@@ -15,13 +17,26 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from batchwright.core.files import free_name_beside
-from batchwright.watch.json_lines import JsonLines, Lines, each_line, end_of_line_before, parse, read_lines
+from batchwright.core.errors import UserError
+from batchwright.core.files import explain_full_disk, free_name_beside
+from batchwright.watch.json_lines import (
+    NONFINITE,
+    JsonLines,
+    Lines,
+    each_line,
+    encode,
+    end_of_line_before,
+    json_safe,
+    parse,
+    read_lines,
+)
 
 _ITERATION = re.compile(rb'\{"iteration": (\d+)[,}]')
 LARGEST_COUNT = 2**53
 COUNTERS = ("iteration", "env_steps")
 NOT_LOGGED = "(not logged)"
+EVALUATION_SECONDS = "evaluation_seconds"
+"""Metric of every record with an evaluation, one that failed included."""
 MACHINE_DEPENDENT = ("_seconds", "_per_second", "_bytes", "_use")
 
 
@@ -39,6 +54,27 @@ class MetricLog(JsonLines):
             raise ValueError(f"iteration {iteration} after {self._last} in {self.path}: cut_after comes first")
         self.append({"iteration": iteration, "env_steps": values["env_steps"], **values})
         self._last = iteration
+
+    def amend(self, values: Mapping[str, Any]) -> None:
+        """Adds values to the last line, in one write: a process killed meanwhile leaves the old line or the new one."""
+        end = os.fstat(self._handle).st_size
+        start = end_of_line_before(self._handle, end - 1)
+        old = os.pread(self._handle, end - start, start)
+        before, added = parse(old) or {}, json_safe(values)
+        nonfinite = [*before.get(NONFINITE, []), *added.get(NONFINITE, [])]
+        line = encode(before | added | ({NONFINITE: nonfinite} if nonfinite else {}))
+        flags = fcntl.fcntl(self._handle, fcntl.F_GETFL)
+        fcntl.fcntl(self._handle, fcntl.F_SETFL, flags & ~os.O_APPEND)  # which sends every write to the end
+        try:
+            with explain_full_disk(self.path, len(line)):
+                if os.pwrite(self._handle, line, start) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except UserError:
+            os.ftruncate(self._handle, end)
+            os.pwrite(self._handle, old, start)
+            raise
+        finally:
+            fcntl.fcntl(self._handle, fcntl.F_SETFL, flags)
 
     def cut_after(self, iteration: int) -> int:
         """Drops the lines of later iterations, which a resumed run writes again; returns how many.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -18,13 +19,14 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 """From [..., E] returns to [...] values."""
 
 
-def summarise(returns: Iterable[float]) -> dict[str, Any]:
+def summarise(returns: Iterable[float | None], cut_episodes: Sequence[int] = ()) -> dict[str, Any]:
     """Mean, median, IQR and IQM of episode returns, with 95% bootstrap intervals; plain values, ready for JSON.
 
-    Intervals are None for fewer than two episodes. Returns that are not finite are excluded and counted under
-    `nonfinite_episodes`.
+    Intervals are None for fewer than two episodes. Returns that are not finite (None in a record) are excluded and
+    counted under `nonfinite_episodes`. `cut_episodes` are the places in `returns` of episodes that had not ended at the
+    step limit: their returns are those up to there.
     """
-    everything = [float(value) for value in returns]
+    everything = [math.nan if value is None else float(value) for value in returns]
     values = np.array([value for value in everything if np.isfinite(value)])
     some = len(values) > 0
     summary: dict[str, Any] = {
@@ -39,6 +41,8 @@ def summarise(returns: Iterable[float]) -> dict[str, Any]:
     }
     if len(values) < len(everything):
         summary["nonfinite_episodes"] = len(everything) - len(values)
+    if len(cut_episodes):
+        summary["cut_episodes"] = [int(place) for place in cut_episodes]
     return summary
 
 

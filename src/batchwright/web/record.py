@@ -24,7 +24,7 @@ _TAIL_BYTES = 1 << 16
 _FILE_BYTES = 1 << 22
 _MOST_EVENTS = 5000
 CLOCK_SLACK_SECONDS = 5.0
-VIDEO_TYPES = {".gif": "image/gif", ".mp4": "video/mp4", ".webm": "video/webm"}
+VIDEO_TYPES = {".gif": "image/gif", ".webp": "image/webp", ".mp4": "video/mp4", ".webm": "video/webm"}
 
 
 class RunRecord:

@@ -8,120 +8,31 @@ import contextlib
 import math
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
 from batchwright.envs.engines.engine import OnEvent, env_seed
-from batchwright.envs.engines.host_arrays import Layout, ObservationRows, observation_layout
+from batchwright.envs.engines.host_arrays import ObservationRows
+from batchwright.envs.engines.loop_arrays import LoopArrays
+from batchwright.envs.engines.step_results import PLAIN_NUMBERS, info_of, one_number, refuse_step, reset_parts
+from batchwright.envs.failures import failure, source_line
 from batchwright.envs.gymnasium_source import EnvSource, spaces_of
-from batchwright.envs.masks import flat_mask, mask_size, refuse_empty
+from batchwright.envs.masks import flat_mask, refuse_empty
 from batchwright.envs.reward_components import NO_PARTS, RewardParts, success_of
-from batchwright.envs.spaces import Spec
+from batchwright.envs.spaces import Spec, from_gymnasium
 
-SIGNALS = 8
-"""Arrays of a loop beside its observations."""
 MAX_RESTARTS = 3
 """How often one environment, or one worker process, may fail before the run is stopped."""
 
 
-@dataclass(frozen=True)
-class LoopArrays:
-    """Where a loop writes: observations in the order of the leaves, reward and flags [n], extras [K, n], and more."""
-
-    observations: list[NDArray[Any]]
-    reward: NDArray[np.float32]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    extras: NDArray[np.float32]
-    components: NDArray[np.float32]
-    """[n, C] of the reward."""
-    mask: NDArray[np.bool_]
-    """[n, M], what may be done; all where the environment gives no mask."""
-    masked: NDArray[np.bool_]
-    """Whether the environment gave a mask."""
-    success: NDArray[np.float32]
-    """Written where an episode ends: 1, 0 or NaN (unknown)."""
-
-    @staticmethod
-    def layout(spaces: tuple[Spec, Spec], num_envs: int, num_info_keys: int, num_components: int) -> Layout:
-        """Shape and dtype of each array, observations first."""
-        flag, real = np.dtype(np.bool_), np.dtype(np.float32)
-        signals: Layout = [
-            ((num_envs,), real),
-            ((num_envs,), flag),
-            ((num_envs,), flag),
-            ((num_info_keys, num_envs), real),
-            ((num_envs, num_components), real),
-            ((num_envs, mask_size(spaces[1])), flag),
-            ((num_envs,), flag),
-            ((num_envs,), real),
-        ]
-        return [*observation_layout(spaces[0], num_envs), *signals]
-
-    @staticmethod
-    def over(views: list[NDArray[Any]]) -> LoopArrays:
-        """Arrays in the order of `layout`, whatever they hold."""
-        return LoopArrays(views[:-SIGNALS], *views[-SIGNALS:])
-
-    @staticmethod
-    def of(views: list[NDArray[Any]]) -> LoopArrays:
-        """Zeroed arrays in the order of `layout`, as a loop expects them before its first step."""
-        arrays = LoopArrays.over(views)
-        arrays.extras[:] = math.nan
-        arrays.success[:] = math.nan
-        arrays.mask[:] = True
-        return arrays
-
-    @staticmethod
-    def allocate(spaces: tuple[Spec, Spec], num_envs: int, num_info_keys: int, num_components: int = 0) -> LoopArrays:
-        """Arrays for `num_envs` environments."""
-        layout = LoopArrays.layout(spaces, num_envs, num_info_keys, num_components)
-        return LoopArrays.of([np.zeros(shape, dtype) for shape, dtype in layout])
-
-    def rows(self, first: int, count: int) -> LoopArrays:
-        """Views of `count` environments from `first` on."""
-        part = slice(first, first + count)
-        return LoopArrays(
-            [array[part] for array in self.observations],
-            self.reward[part],
-            self.terminated[part],
-            self.truncated[part],
-            self.extras[:, part],
-            self.components[part],
-            self.mask[part],
-            self.masked[part],
-            self.success[part],
-        )
-
-    def copy_from(self, other: LoopArrays) -> None:
-        """Takes over the other arrays' values."""
-        for mine, theirs in zip(self.observations, other.observations, strict=True):
-            np.copyto(mine, theirs)
-        np.copyto(self.reward, other.reward)
-        np.copyto(self.terminated, other.terminated)
-        np.copyto(self.truncated, other.truncated)
-        np.copyto(self.extras, other.extras)
-        np.copyto(self.components, other.components)
-        np.copyto(self.mask, other.mask)
-        np.copyto(self.masked, other.masked)
-        np.copyto(self.success, other.success)
-
-    def mark_cut(self) -> None:
-        """Every episode ended as truncated, with no reward, on the observation that is already there."""
-        self.reward[:] = 0.0
-        self.terminated[:] = False
-        self.truncated[:] = True
-        self.extras[:] = math.nan
-        self.components[:] = 0.0
-        self.success[:] = math.nan
+_NOTHING = object()
 
 
 class EnvLoop:
-    """Environments `first_index`, `first_index + 1`, ... stepped one after another into `arrays`."""
+    """Environments `first_index`, `first_index + 1`, ... stepped one after another into `arrays`.
+
+    `at[0]` is the environment that is being stepped or reset, for those who watch.
+    """
 
     def __init__(
         self,
@@ -132,12 +43,14 @@ class EnvLoop:
         on_event: OnEvent,
         info_keys: Sequence[str] = (),
         parts: RewardParts = NO_PARTS,
+        at: Any = None,
     ) -> None:
         self._source = source
         self._spaces = spaces
         self._arrays = arrays
         self._first_index = first_index
         self._on_event = on_event
+        self._at: Any = [-1] if at is None else at
         self._info_keys = tuple(enumerate(info_keys))
         self._parts = None if parts == NO_PARTS else parts
         self._rows = ObservationRows(spaces[0], arrays.observations, source.name, first_index)
@@ -145,6 +58,7 @@ class EnvLoop:
         self._limit_steps: float = math.inf
         self._envs: list[Any] = []
         self._failures = [0] * count
+        self._action_spaces: list[Any] = [None] * count
         for row in range(count):
             self._envs.append(self._make(row))
         self._elapsed_steps = [0] * count
@@ -186,7 +100,7 @@ class EnvLoop:
     def step(self, actions: Iterable[Any]) -> None:
         """One step of every environment; an environment that ended is reset instead."""
         arrays, ended, elapsed_steps = self._arrays, self._ended, self._elapsed_steps
-        write, limit_steps, parts = self._rows.write, self._limit_steps, self._parts
+        write, limit_steps, parts, at = self._rows.write, self._limit_steps, self._parts, self._at
         arrays.terminated[:] = False
         arrays.truncated[:] = False
         for row, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
@@ -196,30 +110,38 @@ class EnvLoop:
                     continue
                 self._reset_until_it_works(row)
                 continue
+            at[0] = self._first_index + row
+            returned: Any = _NOTHING
             try:
-                observation, reward, terminated, truncated, info = env.step(action)
+                returned = env.step(action)
+                observation, reward, terminated, truncated, info = returned
+                if type(info) is not dict:
+                    info = info_of(info, self._who(row))
                 if parts is None:
-                    arrays.reward[row] = reward
+                    arrays.reward[row] = reward if type(reward) in PLAIN_NUMBERS else one_number(reward, self._who(row))
                 else:
                     arrays.reward[row], arrays.components[row] = parts.split(reward, info, self._who(row))
                 write(row, observation)
+                over = bool(terminated or truncated)
             except UserError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
+                if returned is not _NOTHING:
+                    raise refuse_step(returned, error, self._who(row)) from error
                 self._replace(row, error)
                 self._arrays.rows(row, 1).mark_cut()
                 continue
             elapsed_steps[row] += 1
-            if terminated or truncated or elapsed_steps[row] >= limit_steps:
+            if over or elapsed_steps[row] >= limit_steps:
                 # Where both hold, terminated wins.
-                arrays.terminated[row] = terminated
+                arrays.terminated[row] = bool(terminated)
                 arrays.truncated[row] = not terminated
                 ended[row] = True
                 arrays.success[row] = success_of(info)
             elif arrays.masked[row]:
                 self._write_mask(row, info)
-            for at, key in self._info_keys:
-                arrays.extras[at, row] = info.get(key, math.nan)
+            for place, key in self._info_keys:
+                arrays.extras[place, row] = info.get(key, math.nan)
 
     def _stands_still(self, row: int) -> bool:
         """Whether the episode that ended before this step was the last of the environment's share."""
@@ -248,9 +170,12 @@ class EnvLoop:
     def _reset(self, row: int) -> None:
         seed = self._seeds[row]
         env = self._envs[row]
+        self._at[0] = self._first_index + row
         if seed is not None:
             env.action_space.seed(seed)
-        observation, info = env.reset(seed=seed)
+        observation, info = reset_parts(env.reset(seed=seed), self._who(row))
+        if env.action_space is not self._action_spaces[row]:
+            self._check_action_space(row, env)
         self._rows.write(row, observation)
         if self._arrays.masked[row] or "action_mask" in info:
             self._write_mask(row, info)
@@ -260,6 +185,16 @@ class EnvLoop:
         self._arrays.reward[row] = 0.0
         self._arrays.extras[:, row] = math.nan
         self._arrays.components[row] = 0.0
+
+    def _check_action_space(self, row: int, env: Any) -> None:
+        """Refuses a space that changes from episode to episode: a policy's outputs are made for one."""
+        space = from_gymnasium(env.action_space, f"{self._source.name}'s action")
+        if space != self._spaces[1]:
+            raise UserError(
+                f"{self._who(row)}: reset changed the action space from {self._spaces[1]} to {space}.",
+                ["declare the largest space and give info['action_mask']"],
+            )
+        self._action_spaces[row] = env.action_space
 
     def _who(self, row: int) -> str:
         return f"{self._source.name}, environment {self._first_index + row}"
@@ -282,11 +217,8 @@ class EnvLoop:
             self._reset(row)
         except UserError:
             raise
-        except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            raise UserError(
-                f"{self._source.name}, environment {self._first_index + row}, raised in reset: {what}"
-            ) from error
+        except (Exception, SystemExit) as error:
+            raise UserError(f"{self._who(row)}, raised in reset: {failure(error)}", _reset_fixes(error)) from error
 
     def _reset_until_it_works(self, row: int) -> None:
         while True:
@@ -294,14 +226,14 @@ class EnvLoop:
                 return self._reset(row)
             except UserError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._replace(row, error)
 
-    def _replace(self, row: int, error: Exception) -> None:
+    def _replace(self, row: int, error: BaseException) -> None:
         """Puts a new environment in the place of one that raised, or gives up after too many times."""
         index = self._first_index + row
         self._failures[row] += 1
-        what = f"{type(error).__name__}: {error}"
+        what = failure(error)
         if self._failures[row] > MAX_RESTARTS:
             raise UserError(
                 f"{self._source.name}, environment {index}, raised {self._failures[row]} times "
@@ -318,8 +250,17 @@ class EnvLoop:
         self._on_event(event)
         with contextlib.suppress(Exception):
             self._envs[row].close()
-        self._envs[row] = self._make(row)
+        self._envs[row], self._action_spaces[row] = self._make(row), None
         # A seed of its own: with the old one the environment would run into the same failure again.
         self._restarts[row] += 1
         self._seeds[row] = env_seed(self._seed, index, self._restarts[row])
         self._ended[row] = True
+
+
+def _reset_fixes(error: BaseException) -> list[str]:
+    """What helps against the two ways in which `reset` is often written for callers of its own."""
+    if "options" in str(error) or "options" in source_line(error):
+        return ["let reset work without options: they are None here", "set them in a factory of your own"]
+    if isinstance(error, TypeError) and "seed" in str(error):
+        return ["def reset(self, *, seed=None, options=None)"]
+    return []

@@ -114,7 +114,8 @@ class EnvPoolEngine(CompiledEngine):
         # MuJoCo tasks speak float64. Only the call into the pool sees 64 bits, the program stays at 32.
         with jax.enable_x64(True):
             handle, _, _, self._xla_step = self.pool.xla()
-        observation, info = self.pool.reset()
+        with envpool_source.without_precision_warnings():  # the first answer makes the spaces
+            observation, info = self.pool.reset()
         missing = [key for key in self.info_keys if key not in info]
         if missing:
             numbers = sorted(key for key, value in info.items() if np.shape(value) == (self.num_envs,))

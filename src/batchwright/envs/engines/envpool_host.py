@@ -9,9 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from batchwright.envs.engines.engine import HostEngine, Step
+from batchwright.envs.engines.engine import HostEngine, OnEvent, Step
 from batchwright.envs.engines.envpool_engine import EnvPoolEngine
 from batchwright.envs.engines.host_arrays import native_action
+from batchwright.envs.watchdog import Watch
 
 
 class EnvPoolHost(HostEngine):
@@ -19,8 +20,9 @@ class EnvPoolHost(HostEngine):
 
     name = "envpool-host"
 
-    def __init__(self, inner: EnvPoolEngine) -> None:
+    def __init__(self, inner: EnvPoolEngine, name: str, on_event: OnEvent) -> None:
         self._inner = inner
+        self._watch = Watch(name, on_event)
         self.num_envs, self.observation, self.action = inner.num_envs, inner.observation, inner.action
         self.max_episode_steps, self.reward_names = inner.max_episode_steps, inner.reward_names
         self._ended_N = np.zeros(inner.num_envs, bool)
@@ -32,7 +34,8 @@ class EnvPoolHost(HostEngine):
 
     def step(self, action: Any) -> Step:
         native = self._inner.native(action, native_action)
-        observation, reward_N, terminated_N, truncated_N, info = self._inner.pool.step(native)
+        with self._watch:
+            observation, reward_N, terminated_N, truncated_N, info = self._inner.pool.step(native)
         truncated_N = truncated_N & ~terminated_N
         reward_N = np.where(self._ended_N, np.float32(0), reward_N).astype(np.float32)
         extras, components, success_N = self._inner.read(info, self._ended_N, terminated_N | truncated_N, np)

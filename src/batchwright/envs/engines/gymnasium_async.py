@@ -5,59 +5,37 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import multiprocessing
+import resource
 import signal
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
 from batchwright.core.machine import usable_cores
 from batchwright.envs.engines.engine import HostEngine, OnEvent, Step
-from batchwright.envs.engines.env_loop import MAX_RESTARTS, EnvLoop, LoopArrays
+from batchwright.envs.engines.env_loop import MAX_RESTARTS, EnvLoop
+from batchwright.envs.engines.env_worker import Share, worker_main
 from batchwright.envs.engines.gymnasium_sync import as_step, probe
-from batchwright.envs.engines.host_arrays import action_rows
+from batchwright.envs.engines.loop_arrays import LoopArrays
 from batchwright.envs.engines.shared_block import SharedBlock
 from batchwright.envs.engines.spin_wait_pipe import SpinWaitPipe
 from batchwright.envs.gymnasium_source import EnvSource
-from batchwright.envs.reward_components import RewardParts, reward_parts
-from batchwright.envs.spaces import Spec, leaves, unflatten, value_at
+from batchwright.envs.reward_components import reward_parts
+from batchwright.envs.spaces import leaves, value_at
+from batchwright.envs.watchdog import SILENT_SECONDS, TICK_SECONDS, Watch, no_answer
 
 CLOSE_SECONDS = 2.0
 """How long a worker may take to close its environments before it is ended."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """What one process needs to know of the environments that it steps; picklable."""
-
-    source: EnvSource
-    spaces: tuple[Spec, Spec]
-    info_keys: tuple[str, ...]
-    parts: RewardParts
-    block: SharedBlock
-    first: int
-    count: int
-    spin_seconds: float
-    """How long a worker polls for its next command before it sleeps."""
-
-    def loop(self, arrays: LoopArrays, on_event: OnEvent) -> EnvLoop:
-        """The share's environments, which write into their rows of all environments' `arrays`."""
-        rows = arrays.rows(self.first, self.count)
-        return EnvLoop(self.source, self.spaces, rows, self.first, on_event, self.info_keys, self.parts)
-
-    def actions(self, action_arrays: Sequence[NDArray[Any]]) -> Callable[[], Iterable[Any]]:
-        """A function that gives the share's native actions, by what the arrays hold when it is called."""
-        mine = slice(self.first, self.first + self.count)
-        canonical = unflatten(self.spaces[1], [array[mine] for array in action_arrays])
-        to_rows = action_rows(self.spaces[1])
-        return lambda: to_rows(canonical)
+START_FACTOR, START_SECONDS = 5, 60.0
+"""Starting imports packages and makes environments: it may take so many times as long as a step, at least so long."""
 
 
 @dataclass
@@ -69,6 +47,10 @@ class Worker:
     pipe: SpinWaitPipe
     deaths: int = 0
     restarts: int = 0
+    has_answered: bool = False
+    """Before its first answer a worker imports packages and makes its environments."""
+    hung: str = ""
+    """What is known of a process that was ended because it did not answer."""
 
 
 class GymnasiumAsync(HostEngine):
@@ -88,8 +70,9 @@ class GymnasiumAsync(HostEngine):
         info_keys: Sequence[str] = (),
         num_processes: int | None = None,
         components: Sequence[str] | None = None,
+        step_timeout: float | None = None,
     ) -> None:
-        self.num_envs = num_envs
+        self.num_envs, self._name, self._step_timeout = num_envs, source.name, step_timeout or 0.0
         self.observation, self.action, self.max_episode_steps, offered, self.action_activity = probe(source)
         parts = reward_parts(offered, components, source.name)
         self.reward_names = parts.names
@@ -114,13 +97,18 @@ class GymnasiumAsync(HostEngine):
         self._own: EnvLoop | None = None
         if self.keeps_share:
             own = shares.pop(0)
-            self._own, self._own_actions = own.loop(self._arrays, on_event), own.actions(self._shared_actions)
+            self._own_watch = Watch(source.name, on_event, own.block.at)
+            with self._own_watch:
+                self._own = own.loop(self._arrays, on_event)
+            self._own_actions = own.actions(self._shared_actions)
         dealt = (bounds[1] if self.keeps_share else 0, sum(share.count for share in shares))
         self._from_workers = (self._arrays.rows(*dealt), self._shared.rows(*dealt))
-        self._workers = [Worker(share, *self._spawn(share)) for share in shares]
+        self._workers: list[Worker] = []
         # Workers leave SIGTERM to us, so that a process which ends without closing its engine would wait for them for
         # ever. This runs before multiprocessing waits, and where the engine is forgotten.
         self._end = Finalize(self, end_workers, args=(self._workers,), exitpriority=10)
+        for share in shares:
+            self._workers.append(Worker(share, *self._spawn(share, count)))
 
     def start(self, seed: int) -> Any:
         return self._start(seed, None)
@@ -140,9 +128,10 @@ class GymnasiumAsync(HostEngine):
             worker.restarts = 0
             send_start(worker)
         if self._own is not None:
-            self._own.start(seed, None if share_N is None else share_N[: self._own.num_envs])
+            with self._own_watch:
+                self._own.start(seed, None if share_N is None else share_N[: self._own.num_envs])
         waited = self._workers
-        while waited := self._gather(waited):
+        while waited := self._gather(waited, starting=True):
             for worker in waited:
                 self._replace(worker)
                 send_start(worker)
@@ -157,7 +146,8 @@ class GymnasiumAsync(HostEngine):
         for worker in self._workers:
             send(worker, ("step", None))
         if self._own is not None:
-            self._own.step(self._own_actions())
+            with self._own_watch:
+                self._own.step(self._own_actions())
         dead = self._gather(self._workers)
         if not dead:
             self._take_over()
@@ -182,27 +172,54 @@ class GymnasiumAsync(HostEngine):
             self._own.close()
         self._end()
 
-    def _spawn(self, share: Share) -> tuple[Any, SpinWaitPipe]:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=worker_main, args=(theirs, share), daemon=True)
-        process.start()
+    def _spawn(self, share: Share, count: int) -> tuple[Any, SpinWaitPipe]:
+        """A new worker process, one of `count`, and our end of its pipe."""
+        try:
+            ours, theirs = self._context.Pipe()
+            process = self._context.Process(target=worker_main, args=(theirs, share), daemon=True)
+            process.start()
+        except OSError as error:
+            self.close()
+            raise _cannot_spawn(error, count) from error
         # With only the worker holding its end, its death is the end of the stream.
         theirs.close()
         return process, SpinWaitPipe(ours, self.spin_seconds)
 
-    def _gather(self, workers: Sequence[Worker]) -> list[Worker]:
+    def _gather(self, workers: Sequence[Worker], starting: bool = False) -> list[Worker]:
         """Waits for the answer of each of these to `start` or `step`; gives those that died instead.
 
         One after another: all have to answer anyway, and a worker's death ends its stream after its last message.
         """
         dead = []
         for worker in workers:
+            limit_seconds = self._step_timeout
+            if limit_seconds and (starting or not worker.has_answered):
+                limit_seconds = max(START_FACTOR * limit_seconds, START_SECONDS)
             try:
-                while not self._take(worker.pipe.recv()):
+                while not self._take(self._receive(worker, limit_seconds)):
                     pass
+                worker.has_answered = True
             except (EOFError, OSError):
                 dead.append(worker)
         return dead
+
+    def _receive(self, worker: Worker, limit_seconds: float) -> tuple[str, Any]:
+        """The next message; a worker that moves on to no other environment for too long is ended."""
+        at, since, say_after = worker.share.at(), time.monotonic(), SILENT_SECONDS
+        while not worker.pipe.wait(TICK_SECONDS):
+            now = time.monotonic()
+            if worker.share.at() != at:
+                at, since, say_after = worker.share.at(), now, SILENT_SECONDS
+            elif limit_seconds and now - since >= limit_seconds:
+                who = "it" if at is None else f"environment {at}"
+                worker.hung = f"{who} did not answer for {limit_seconds:g} s (--step-timeout)"
+                worker.process.kill()
+                raise EOFError
+            elif now - since >= say_after:
+                say_after *= 2
+                self._on_event(no_answer(at, now - since, self._name))
+        answer: tuple[str, Any] = worker.pipe.recv()
+        return answer
 
     def _take(self, answer: tuple[str, Any]) -> bool:
         """Whether the answer completes the command; events are passed on, refusals raised."""
@@ -219,11 +236,12 @@ class GymnasiumAsync(HostEngine):
         worker.deaths += 1
         share, code = worker.share, worker.process.exitcode
         indices = [share.first, share.first + share.count - 1]
+        why = worker.hung or f"worker process died {_exit_of(code)}"
         if worker.deaths > MAX_RESTARTS:
             raise UserError(
                 f"{share.source.name}: the worker of environments {indices[0]}..{indices[1]} died "
-                f"{worker.deaths} times (at most {MAX_RESTARTS} restarts), the last with exit code {code}.",
-                ("--engine gymnasium-sync", 'start the program under `if __name__ == "__main__":`'),
+                f"{worker.deaths} times (at most {MAX_RESTARTS} restarts), the last: {why}.",
+                _death_fixes(worker, code, self._step_timeout),
             )
         self._on_event(
             {
@@ -231,11 +249,51 @@ class GymnasiumAsync(HostEngine):
                 "environments": indices,
                 "restarts": worker.deaths,
                 "max_restarts": MAX_RESTARTS,
-                "error": f"worker process died with exit code {code}",
+                "error": why,
             }
         )
         worker.pipe.close()
-        worker.process, worker.pipe = self._spawn(share)
+        share.block.at[share.first] = -1
+        worker.process, worker.pipe = self._spawn(share, len(self._workers))
+        worker.has_answered, worker.hung = False, ""
+
+
+def _exit_of(code: int | None) -> str:
+    """`with exit code 7`, `by SIGKILL`."""
+    if code is None or code >= 0:
+        return f"with exit code {code}"
+    try:
+        return f"by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"by signal {-code}"
+
+
+def _death_fixes(worker: Worker, code: int | None, step_timeout: float) -> list[str]:
+    """What helps; never an engine in which the same environment would end the trainer."""
+    if worker.hung:
+        return [
+            f"--step-timeout {10 * step_timeout:g}",
+            "--step-timeout 0 (no limit)",
+            "mend what the environment waits for",
+        ]
+    if code == -signal.SIGKILL:
+        return ["fewer --num-envs: the system ends processes when memory runs out"]
+    if not worker.has_answered and code == 1:
+        return ['start the program under `if __name__ == "__main__":`']
+    return ["raise an exception in the environment instead of ending its process (os._exit, sys.exit, abort)"]
+
+
+def _cannot_spawn(error: OSError, count: int) -> UserError:
+    """The error for workers that the system does not let us start."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return UserError(
+            f"{count} worker processes need more open files than the limit of {soft} (ulimit -n): {error.strerror}.",
+            ["ulimit -n 1024", "--num-threads 2", "--engine gymnasium-sync"],
+        )
+    return UserError(
+        f"{count} worker processes cannot be started: {error}.", ["--num-threads 2", "--engine gymnasium-sync"]
+    )
 
 
 def send(worker: Worker, message: tuple[str, Any]) -> None:
@@ -256,36 +314,3 @@ def end_workers(workers: list[Worker]) -> None:
                 worker.process.join(CLOSE_SECONDS / 2)
         worker.pipe.close()
     workers.clear()
-
-
-def worker_main(connection: Connection, share: Share) -> None:
-    """Steps a share of the environments until the parent asks it to close, or until the parent is gone."""
-    # Ctrl-C and many a scheduler's SIGTERM reach the whole group; the parent decides what to save and when to close.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    pipe = SpinWaitPipe(connection, share.spin_seconds)
-    loop: EnvLoop | None = None
-    try:
-        views, action_arrays = share.block.arrays()
-        actions = share.actions(action_arrays)
-        while True:
-            command, content = pipe.recv()
-            if command == "close":
-                return
-            if loop is None:
-                loop = share.loop(LoopArrays.over(views), lambda event: pipe.send(("event", event)))
-            if command == "start":
-                loop.start(*content)
-            elif command == "resume":
-                loop.reseed(*content)
-                continue
-            else:
-                loop.step(actions())
-            pipe.send(("done", None))
-    except UserError as error:
-        pipe.send(("refused", (error.message, error.fixes)))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return
-    finally:
-        if loop is not None:
-            loop.close()

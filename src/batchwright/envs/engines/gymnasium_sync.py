@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from batchwright.envs.engines.engine import HostEngine, OnEvent, Step
-from batchwright.envs.engines.env_loop import EnvLoop, LoopArrays
+from batchwright.envs.engines.env_loop import EnvLoop
 from batchwright.envs.engines.host_arrays import action_rows
+from batchwright.envs.engines.loop_arrays import LoopArrays
 from batchwright.envs.gymnasium_source import EnvSource, spaces_of
 from batchwright.envs.masks import Activity
 from batchwright.envs.reward_components import reward_parts, vector_names
 from batchwright.envs.spaces import Spec, unflatten
+from batchwright.envs.watchdog import Watch
 
 
 class GymnasiumSync(HostEngine):
@@ -35,7 +37,10 @@ class GymnasiumSync(HostEngine):
         self.reward_names = parts.names
         spaces = (self.observation, self.action)
         self._arrays = LoopArrays.allocate(spaces, num_envs, len(info_keys), len(parts.names))
-        self._loop = EnvLoop(source, spaces, self._arrays, 0, on_event, info_keys, parts)
+        at = [-1]
+        self._watch = Watch(source.name, on_event, at)
+        with self._watch:
+            self._loop = EnvLoop(source, spaces, self._arrays, 0, on_event, info_keys, parts, at)
         self._to_rows = action_rows(self.action)
         self._step = as_step(self.observation, self._arrays, info_keys)
 
@@ -46,13 +51,15 @@ class GymnasiumSync(HostEngine):
         return self._start(seed, share_N), True
 
     def _start(self, seed: int, share_N: Sequence[int] | None) -> Any:
-        self._loop.start(seed, share_N)
+        with self._watch:
+            self._loop.start(seed, share_N)
         self.mask = self._arrays.mask if self._arrays.masked.any() else None
         self._step = self._step._replace(mask=self.mask)
         return self._step.obs
 
     def step(self, action: Any) -> Step:
-        self._loop.step(self._to_rows(action))
+        with self._watch:
+            self._loop.step(self._to_rows(action))
         return self._step
 
     def close(self) -> None:

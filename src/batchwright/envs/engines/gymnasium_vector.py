@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
-from batchwright.envs.engines.engine import HostEngine, Step, env_seed
-from batchwright.envs.engines.host_arrays import allocate_observations, native_tree
+from batchwright.envs.engines.engine import HostEngine, OnEvent, Step, env_seed
+from batchwright.envs.engines.host_arrays import MEND_OBSERVATIONS, allocate_observations, native_tree, out_of_range
+from batchwright.envs.engines.step_results import one_number
+from batchwright.envs.failures import failure
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.envs.masks import flat_mask, mask_size, refuse_empty
 from batchwright.envs.reward_components import missing_key, reward_parts, vector_names
@@ -27,6 +29,7 @@ from batchwright.envs.spaces import (
     unflatten,
     value_at,
 )
+from batchwright.envs.watchdog import Watch
 
 MODES = ("NextStep", "SameStep", "Disabled")
 
@@ -44,6 +47,7 @@ class GymnasiumVector(HostEngine):
         self,
         source: EnvSource,
         num_envs: int,
+        on_event: OnEvent,
         info_keys: Sequence[str] = (),
         components: Sequence[str] | None = None,
     ) -> None:
@@ -51,6 +55,7 @@ class GymnasiumVector(HostEngine):
         self._name = source.name
         self._info_keys = tuple(info_keys)
         self._env = source.make_vector(num_envs)
+        self._watch = Watch(source.name, on_event)
         self.observation = from_gymnasium(self._env.single_observation_space, f"{source.name}'s observation")
         self.action = from_gymnasium(self._env.single_action_space, f"{source.name}'s action")
         self.max_episode_steps = source.max_episode_steps or self._env.spec.max_episode_steps
@@ -69,21 +74,21 @@ class GymnasiumVector(HostEngine):
         number = env_seed(seed, 0)
         self._env.action_space.seed(number)
         try:
-            observation, info = self._env.reset(seed=number)
-        except Exception as error:
-            raise UserError(f"{self._name} raised in reset: {type(error).__name__}: {error}") from error
+            with self._watch:
+                observation, info = self._env.reset(seed=number)
+        except (Exception, SystemExit) as error:
+            raise UserError(f"{self._name} raised in reset: {failure(error)}") from error
         self._ended[:] = False
         self.mask = self._masks(info, self._ended) if "action_mask" in info else None
         return self._store(self._arrays, observation)
 
     def step(self, action: Any) -> Step:
         try:
-            observation, reward, terminated, truncated, info = self._env.step(native_tree(self.action, action))
-        except Exception as error:
+            with self._watch:
+                observation, reward, terminated, truncated, info = self._env.step(native_tree(self.action, action))
+        except (Exception, SystemExit) as error:
             # One vector environment is one object: there is no single part of it to restart.
-            raise UserError(
-                f"{self._name} raised in step: {type(error).__name__}: {error}", ("--engine gymnasium-sync",)
-            ) from error
+            raise UserError(f"{self._name} raised in step: {failure(error)}", ("--engine gymnasium-sync",)) from error
         terminated = np.array(terminated, np.bool_)
         truncated = np.asarray(truncated, np.bool_) & ~terminated
         reward, components = self._rewards(reward, info)
@@ -142,7 +147,11 @@ class GymnasiumVector(HostEngine):
                     f"{self._name}: observations{part} are {value.dtype.name} {value.shape}, "
                     f"the space says {_own_dtype(leaf).name} {array.shape}."
                 )
-            np.copyto(array, value - _start(leaf) if np.any(_start(leaf)) else value, casting="unsafe")
+            value = value - _start(leaf) if np.any(_start(leaf)) else value
+            outside = out_of_range(leaf, value)
+            if outside is not None:
+                raise UserError(f"{self._name}: an observation is {outside}.", (MEND_OBSERVATIONS,))
+            np.copyto(array, value, casting="unsafe")
         return unflatten(self.observation, list(arrays))
 
     def _rewards(self, reward: Any, info: Mapping[str, Any]) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
@@ -155,6 +164,10 @@ class GymnasiumVector(HostEngine):
                     f"{self._name}: rewards have shape {paid.shape}, its reward_space says ({parts.size},)."
                 )
             return paid.sum(-1), paid[:, list(parts.places)] if parts.names else None
+        if paid.shape != (self.num_envs,):
+            if paid.size != self.num_envs:
+                one_number(paid[0], self._name)  # raises what is wrong with it
+            paid = paid.reshape(self.num_envs)
         if not parts.names:
             return paid, None
         components = np.stack([self._extra(info, name) for name in parts.names], -1)

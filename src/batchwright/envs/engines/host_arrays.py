@@ -29,6 +29,11 @@ from batchwright.envs.spaces import (
     value_at,
 )
 
+MEND_OBSERVATIONS = "correct the environment's observation_space or what reset and step return"
+
+SCALARS = frozenset((int, np.int64))
+"""Types of a Discrete observation that need no second look."""
+
 Layout = list[tuple[tuple[int, ...], np.dtype[Any]]]
 
 
@@ -61,9 +66,11 @@ class ObservationRows:
                 type(observation) is np.ndarray
                 and observation.dtype == single.dtype
                 and observation.shape == single.shape
-                and single.start is None
+                and single.is_plain
             ):
                 single.array[row] = observation
+            elif type(observation) in SCALARS and 0 <= observation - single.first < single.count:
+                single.array[row] = observation - single.first
             else:
                 self._write_checked(row, single, observation)
             return
@@ -84,14 +91,20 @@ class ObservationRows:
         # float64 for float32 is common and harmless; a float where the space says integer is not.
         if not np.can_cast(array.dtype, rows.dtype, "same_kind"):
             raise self._refusal(row, rows, f"{array.dtype.name} {array.shape}", "the dtype differs")
-        rows.array[row] = array - rows.start if rows.start is not None else array
+        array = array - rows.start if rows.start is not None else array
+        outside = None if rows.is_plain else out_of_range(rows.leaf, array)
+        if outside is not None:
+            part = f" at {path_name(rows.path)!r}" if rows.path else ""
+            who = f"{self._env_name}, environment {self._first_index + row}"
+            raise UserError(f"{who}: observation{part} is {outside}.", (MEND_OBSERVATIONS,))
+        rows.array[row] = array
 
     def _refusal(self, row: int, rows: _Rows, got: str, why: str) -> UserError:
         part = f" at {path_name(rows.path)!r}" if rows.path else ""
         return UserError(
             f"{self._env_name}, environment {self._first_index + row}: observation{part} is {got}, "
             f"its space says {rows.dtype.name} {rows.shape} ({why}).",
-            ("correct the environment's observation_space or what reset and step return",),
+            (MEND_OBSERVATIONS,),
         )
 
 
@@ -99,8 +112,11 @@ class _Rows:
     """One leaf: the array that holds it and what one row of it must look like."""
 
     def __init__(self, path: Path, leaf: Leaf, array: NDArray[Any]) -> None:
-        self.path = path
+        self.path, self.leaf = path, leaf
         self.array = array
+        self.is_plain = isinstance(leaf, Box)
+        """Whether any value of the right shape and dtype is accepted as it is."""
+        self.first, self.count = (leaf.start, leaf.n) if isinstance(leaf, Discrete) else (0, 0)
         self.shape = leaf_shape(leaf)
         self.start: Any = None
         # Choices are kept from zero, whatever number the environment begins with.
@@ -109,6 +125,21 @@ class _Rows:
         elif isinstance(leaf, MultiDiscrete) and any(leaf.start):
             self.start = np.asarray(leaf.start)
         self.dtype = leaf.dtype if isinstance(leaf, Box) else np.dtype(np.int64)
+
+
+def out_of_range(leaf: Leaf, from_zero: NDArray[Any]) -> str | None:
+    """What is wrong with choices (from zero) that their space does not have; None where all is well."""
+    if isinstance(leaf, Box):
+        return None
+    counts: Any = leaf.nvec if isinstance(leaf, MultiDiscrete) else 2 if isinstance(leaf, MultiBinary) else leaf.n
+    wrong = (from_zero < 0) | (from_zero >= np.asarray(counts))
+    if not wrong.any():
+        return None
+    start: Any = 0 if isinstance(leaf, MultiBinary) else np.asarray(leaf.start or 0)
+    place = tuple(int(at) for at in np.argwhere(wrong)[0])
+    value, first, count = ((np.broadcast_to(x, wrong.shape)[place]) for x in (from_zero + start, start, counts))
+    kind = type(leaf).__name__
+    return f"{value}; its {kind} space has {count} values, {first} to {first + count - 1}"
 
 
 ToRows = Callable[[Any], Iterable[Any]]

@@ -14,6 +14,7 @@ from batchwright.envs.engines.engine import Engine, OnEvent
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.envs.jax_adapters import adapt
 from batchwright.envs.tasks import OWN_TASKS
+from batchwright.envs.watchdog import print_no_answer
 
 ENGINES = ENGINE_CHOICES
 EVALUATION_ENGINES = {"envpool": "envpool-host"}
@@ -33,6 +34,8 @@ class Wanted:
     info_keys: tuple[str, ...]
     components: tuple[str, ...] | None
     """Reward components: None for all of a vector reward, ("none",) for the plain sum."""
+    step_timeout: float | None
+    """Seconds that an environment of a worker may take for one step; None or 0 for no limit."""
 
     def source(self) -> EnvSource:
         """How a single Gymnasium environment is made."""
@@ -55,6 +58,7 @@ def make_engine(
     env_kwargs: Mapping[str, Any] | None = None,
     info_keys: Sequence[str] = (),
     components: Sequence[str] | None = None,
+    step_timeout: float | None = None,
 ) -> Engine:
     """`num_envs` copies of an environment behind the one vector interface.
 
@@ -63,6 +67,7 @@ def make_engine(
     own among them, in gymnasium-split; results do not depend on it.
     `info_keys` are the entries of `info` that come back as `Step.extras`; `components` are parts of a vector reward or
     keys of `info` that come back as `Step.components`: all of a vector reward when not given, none for ("none",).
+    `step_timeout` are the seconds after which gymnasium-async and gymnasium-split replace a worker that hangs.
     """
     for what, value in (
         ("num_envs", num_envs),
@@ -77,11 +82,12 @@ def make_engine(
         name,
         num_envs,
         num_threads,
-        on_event or (lambda event: None),
+        on_event or print_no_answer,
         max_episode_steps,
         dict(env_kwargs or {}),
         tuple(info_keys),
         None if components is None else tuple(components),
+        step_timeout,
     )
     return _MAKERS[_resolve(wanted, engine)](wanted)
 
@@ -145,13 +151,13 @@ def _envpool_host(wanted: Wanted) -> Engine:
 
     engine = _envpool(wanted)
     assert isinstance(engine, EnvPoolEngine)
-    return EnvPoolHost(engine)
+    return EnvPoolHost(engine, wanted.name, wanted.on_event)
 
 
 def _vector(wanted: Wanted) -> Engine:
     from batchwright.envs.engines.gymnasium_vector import GymnasiumVector
 
-    return GymnasiumVector(wanted.source(), wanted.num_envs, wanted.info_keys, wanted.components)
+    return GymnasiumVector(wanted.source(), wanted.num_envs, wanted.on_event, wanted.info_keys, wanted.components)
 
 
 def _sync(wanted: Wanted) -> Engine:
@@ -164,7 +170,13 @@ def _async(wanted: Wanted) -> Engine:
     from batchwright.envs.engines.gymnasium_async import GymnasiumAsync
 
     return GymnasiumAsync(
-        wanted.source(), wanted.num_envs, wanted.on_event, wanted.info_keys, wanted.num_threads, wanted.components
+        wanted.source(),
+        wanted.num_envs,
+        wanted.on_event,
+        wanted.info_keys,
+        wanted.num_threads,
+        wanted.components,
+        wanted.step_timeout,
     )
 
 
@@ -172,7 +184,13 @@ def _split(wanted: Wanted) -> Engine:
     from batchwright.envs.engines.gymnasium_split import GymnasiumSplit
 
     return GymnasiumSplit(
-        wanted.source(), wanted.num_envs, wanted.on_event, wanted.info_keys, wanted.num_threads, wanted.components
+        wanted.source(),
+        wanted.num_envs,
+        wanted.on_event,
+        wanted.info_keys,
+        wanted.num_threads,
+        wanted.components,
+        wanted.step_timeout,
     )
 
 

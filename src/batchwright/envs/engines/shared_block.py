@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
-from batchwright.envs.engines.env_loop import LoopArrays
 from batchwright.envs.engines.host_arrays import Layout
+from batchwright.envs.engines.loop_arrays import LoopArrays
 from batchwright.envs.spaces import Box, Spec, leaf_shape, leaves
 
 # Arrays of different workers' rows begin on their own cache line.
@@ -29,6 +29,8 @@ class SharedBlock:
     memory: Any
     layout: Layout
     num_written: int
+    at: Any
+    """[N] the environment that a worker is at, in the place of the first of its share; -1 before it began."""
 
     @staticmethod
     def create(
@@ -40,13 +42,13 @@ class SharedBlock:
         layout = [*written, *actions]
         size_bytes = sum(_padded_bytes(shape, dtype) for shape, dtype in layout)
         try:
-            memory = context.RawArray("b", size_bytes)
+            memory, at = context.RawArray("b", size_bytes), context.RawArray("i", [-1] * num_envs)
         except OSError as error:
             raise UserError(
                 f"{num_envs} environments need {size_bytes / 2**20:.0f} MiB of shared memory: {error}",
                 ("fewer --num-envs", "--engine gymnasium-sync"),
             ) from error
-        block = SharedBlock(memory, layout, len(written))
+        block = SharedBlock(memory, layout, len(written), at)
         LoopArrays.of(block.arrays()[0])
         return block
 

@@ -20,17 +20,24 @@ class SpinWaitPipe:
         self._connection = connection
         self._spin_seconds = spin_seconds
         # Registered once: `Connection.poll` builds a selector at every call, which takes longer than polling.
-        self._poll = select.poll() if spin_seconds > 0 else None
-        if self._poll is not None:
-            self._poll.register(connection.fileno(), select.POLLIN)
+        self._poll = select.poll()
+        self._poll.register(connection.fileno(), select.POLLIN)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether a message, or the end of the stream, is there within so many seconds."""
+        if self._spin_seconds > 0:
+            deadline = time.perf_counter() + self._spin_seconds
+            while not (there := self._poll.poll(0)) and time.perf_counter() < deadline:
+                # Where another program wants this core, the process that is waited for may want it too.
+                os.sched_yield()
+            if there:
+                return True
+        return bool(self._poll.poll(1000 * seconds))
 
     def recv(self) -> Any:
         """The next message; EOFError where the other end is gone."""
-        if self._poll is not None:
-            deadline = time.perf_counter() + self._spin_seconds
-            while not self._poll.poll(0) and time.perf_counter() < deadline:
-                # Where another program wants this core, the process that is waited for may want it too.
-                os.sched_yield()
+        if self._spin_seconds > 0:
+            self.wait(0.0)
         return self._connection.recv()
 
     def send(self, message: Any) -> None:
