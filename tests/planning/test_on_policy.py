@@ -80,7 +80,7 @@ def test_episodes_of_unknown_length_leave_the_rollout_open_and_say_how_to_close_
     found = plan(rollout_episodes=10)
     assert found["rollout_transitions"] is None
     assert "--episode-steps" in found.quantities["rollout_transitions"].reason
-    assert "?" in found.diagram()
+    assert "minibatches: known when the episodes have ended" in found.diagram()
     assert "None" not in found.explain() + found.diagram()
 
 

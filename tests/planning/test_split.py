@@ -148,13 +148,13 @@ def test_no_shorter_rollout_of_episodes_outgrows_the_room_of_its_program(
 def test_a_plan_of_episodes_cuts_by_what_was_stated() -> None:
     options = {"rollout_episodes": 10, "episode_steps": 500}
     # 640 rows: ten minibatches of 64; four; half of it; all of it.
-    assert episode_cut(plan(**options, minibatch_transitions=64)).parts(640) == 10
-    assert episode_cut(plan(**options, minibatches=4)).parts(640) == 4
-    assert episode_cut(plan(**options)).parts(640) == 2
-    assert episode_cut(plan(**options, minibatch_transitions=999_999)).parts(640) == 1
-    assert episode_cut(plan(rollout_episodes=10, minibatch_transitions=999_999)).parts(640) == 1
-    assert episode_cut(plan(**options, algo="reinforce")).parts(640) == 1
-    assert episode_cut(plan(rollout_episodes=10, algo="reinforce")).parts(640) == 1
+    assert episode_cut(plan(**options, minibatch_transitions=64).quantities).parts(640) == 10
+    assert episode_cut(plan(**options, minibatches=4).quantities).parts(640) == 4
+    assert episode_cut(plan(**options).quantities).parts(640) == 2
+    assert episode_cut(plan(**options, minibatch_transitions=999_999).quantities).parts(640) == 1
+    assert episode_cut(plan(rollout_episodes=10, minibatch_transitions=999_999).quantities).parts(640) == 1
+    assert episode_cut(plan(**options, algo="reinforce").quantities).parts(640) == 1
+    assert episode_cut(plan(rollout_episodes=10, algo="reinforce").quantities).parts(640) == 1
 
 
 @given(num_envs=ENVS, rollout_steps=STEPS, more=st.integers(1, 10**6))

@@ -71,6 +71,19 @@ def test_the_header_of_episodes_names_episodes_epochs_and_minibatch() -> None:
     assert batch_header(found) == "Batch Training: 10 episodes per batch, 4 update epochs, 64 minibatch size"
 
 
+def test_sizes_of_episode_batches_are_shown_as_far_as_they_are_known() -> None:
+    """Ten episodes of at most 500 steps: the first batches of CartPole have some 230 transitions, not 5,000."""
+    automatic = plan(rollout_episodes=10, episode_steps=500)
+    share = "1/4 of the rollout (1/2 below 1,024 transitions, all below 256)"
+    block = batch_configuration(automatic).splitlines()
+    assert "         batch_size = at most 5000" in block
+    assert f"         minibatch_size = {share} (auto-calculated)" in block
+    assert batch_header(automatic) == f"Batch Training: 10 episodes per batch, 10 update epochs, minibatch size {share}"
+    whole = plan(rollout_episodes=1, episode_steps=500, minibatch_transitions=999_999)
+    assert "minibatch_size = the whole rollout" in batch_configuration(whole)
+    assert "minibatch size 1/4 of the rollout" in batch_header(plan(rollout_episodes=9, minibatches=4))
+
+
 def test_the_header_of_steps_names_environments_and_steps() -> None:
     expected = "Batch Training: 8 envs x 256 steps per batch, 10 update epochs, 64 minibatch size"
     assert batch_header(steps_plan()) == expected

@@ -13,6 +13,7 @@ import pytest
 from records import ADVICE, event, line, make_run
 from records import plan as plan_record
 
+import batchwright
 from batchwright.core.errors import UserError
 from batchwright.planning.plan import plan_from_dict
 from batchwright.web.figures import figures_of
@@ -178,6 +179,35 @@ def test_near_equal_minibatches_are_drawn_with_both_sizes() -> None:
     found = picture(plan_record(rollout_transitions=250, minibatch_transitions=63))
     assert found
     assert found["stages"][1]["lines"][0] == "4 minibatches of 62-63"
+
+
+def test_the_picture_of_whole_episodes_has_the_plan_at_full_length_and_what_was_collected(tmp_path: Path) -> None:
+    """5,000 transitions in minibatches of about 64 are 8 x 65 + 70 x 64, as the plan says."""
+    made = batchwright.plan(preset="balanced", episode_steps=500)
+    assert "minibatches of about 64 (at full length 78 of 64-65)" in made.diagram()
+    record = json.loads(made.to_json())
+    lines = [line(k, transitions=total) for k, total in enumerate((237, 500, 1500))]
+    folder = make_run(tmp_path / "run", lines)
+    (folder / "plan.json").write_text(json.dumps(record))
+    collect, minibatches, update = data_of(write_report([folder]))["runs"][0]["picture"]["stages"]
+    assert collect["lines"] == [
+        "10 episodes from 8 envs",
+        "at most 5,000 transitions",
+        "so far 237 to 1,000 per rollout",
+    ]
+    assert minibatches["lines"][:2] == ["minibatches of about 64", "at full length 78 of 64-65"]
+    assert update["lines"][0] == "at most 312 optimiser steps"
+
+
+def test_automatic_minibatches_of_whole_episodes_are_a_share_of_what_was_collected() -> None:
+    made = batchwright.plan(rollout_episodes=10, episode_steps=500)
+    found = picture(json.loads(made.to_json()))
+    assert found
+    assert found["stages"][1]["lines"][:2] == ["1/4, 1/2 or all of the rollout", "at full length 4 of 1,250"]
+    assert "1/4 of the rollout (1/2 below 1,024 transitions, all below 256)" in made.diagram()
+    unknown = picture(json.loads(batchwright.plan(rollout_episodes=10).to_json()))
+    assert unknown
+    assert "?" not in " ".join(part for stage in unknown["stages"] for part in stage["lines"])
 
 
 @pytest.mark.parametrize("record", [{}, {"regime": "on-policy"}, {"regime": "on-policy", "quantities": {"epochs": {}}}])

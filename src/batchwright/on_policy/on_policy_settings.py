@@ -121,7 +121,7 @@ class OnPolicySettings:
             columns=plan["num_envs"] if episodes is None else episodes,
             rollout_steps=plan.get("rollout_steps") or 0,
             rollout_episodes=episodes,
-            episode_cut=None if episodes is None else episode_cut(plan),
+            episode_cut=None if episodes is None else episode_cut(plan.quantities),
             engine=plan["engine"],
             num_threads=plan.get("num_threads"),
             normalize_obs=plan["normalize_obs"],

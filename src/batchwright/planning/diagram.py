@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from batchwright.config.schema import DATASET, ON_POLICY, RECORDED
-from batchwright.planning.quantity import counted
+from batchwright.planning.episode_plan import EpisodeCut, episode_cut
+from batchwright.planning.quantity import Quantity, counted
+from batchwright.planning.split import Split
 
 BOXES_SHOWN = 8
 
@@ -14,38 +16,62 @@ Values = Mapping[str, Any]
 """Values of a plan's quantities by name."""
 
 
-def diagram(regime: str, values: Values) -> str:
+def diagram(regime: str, quantities: Mapping[str, Quantity]) -> str:
     """rollout -> minibatches -> updates with the plan's own numbers."""
+    values = {name: quantity.value for name, quantity in quantities.items()}
     if regime == ON_POLICY:
-        return _on_policy(values)
+        return _episodes(values, episode_cut(quantities)) if values.get("rollout_episodes") else _on_policy(values)
     if regime == RECORDED:
         return _recorded(values)
     return _dataset(values) if regime == DATASET else _replay(values)
 
 
 def _on_policy(values: Values) -> str:
-    if values.get("rollout_episodes"):
-        collected = f"{_of(values['rollout_episodes'], 'episode')} from {_of(values['num_envs'], 'env')}"
-    else:
-        collected = f"{_of(values['num_envs'], 'env')} x {_of(values['rollout_steps'], 'step')}"
-    if values.get("num_agents"):
-        collected += f" x {_of(values['num_agents'], 'agent')}"
-    parts, size = values["minibatches"], _largest(values)
-    most = "" if values.get("rollout_episodes") is None or values["rollout_transitions"] is None else "at most "
-    cut = f"{_of(parts, 'minibatch')} of {_up_to(values)}{_n(size)}" if parts and size else _unknown_cut(parts, size)
+    collected = f"{_of(values['num_envs'], 'env')} x {_of(values['rollout_steps'], 'step')}{_agents(values)}"
+    rollout, parts, size = values["rollout_transitions"], values["minibatches"], values["minibatch_transitions"]
+    smaller = "" if rollout == parts * size else f"{_n(size - values.get('seq_length', 1))}-"
+    return _stages(
+        values,
+        ["collect", collected, f"rollout: {_of(rollout, 'transition')}"],
+        _cells(parts, size),
+        f"{_of(parts, 'minibatch')} of {smaller}{_n(size)}",
+        _of(values["updates_per_iteration"], "optimiser step"),
+    )
+
+
+def _episodes(values: Values, cut: EpisodeCut) -> str:
+    """Rollouts of whole episodes: figures are those of the longest ones, and the rule for all others is stated."""
+    rollout, parts, updates = (values.get(n) for n in ("rollout_transitions", "minibatches", "updates_per_iteration"))
+    collected = f"{_of(values['rollout_episodes'], 'episode')} from {_of(values['num_envs'], 'env')}{_agents(values)}"
+    rule = f"minibatches of {cut.about()}"
+    if rollout is None:
+        made = _of(updates, "optimiser step") if updates else "one optimiser step per minibatch"
+        box = ["collect", collected, "rollout: as many transitions as they have"]
+        return _stages(values, box, ["  [ minibatches: known when the episodes have ended ]"], rule, made)
+    whole = Split(rollout, parts)
+    sizes = _n(whole.large) if whole.small == whole.large else f"{_n(whole.small)}-{_n(whole.large)}"
+    return _stages(
+        values,
+        ["collect", collected, f"rollout: at most {_of(rollout, 'transition')}, fewer where episodes end earlier"],
+        _cells(parts, whole.large),
+        f"{rule} (at full length {_n(parts)} of {sizes})",
+        f"at most {_of(updates, 'optimiser step')}",
+    )
+
+
+def _stages(values: Values, collected: list[str], cells: list[str], cut: str, updates: str) -> str:
     epochs = values["epochs"]
     shuffled = "shuffled" if epochs == 1 else f"shuffled anew in each of {_n(epochs)} epochs"
     lines = [
-        *_box(["collect", collected, f"rollout: {most}{_of(values['rollout_transitions'], 'transition')}"]),
+        *_box(collected),
         "        | returns and advantages for all of it at once",
         "        v",
-        *_cells(parts, size),
+        *cells,
         f"        | {cut}, {shuffled}",
         "        v",
         *_box(
             [
-                f"update: {most}{_of(values.get('updates_per_iteration'), 'optimiser step')}, then the rollout is "
-                "thrown away",
+                f"update: {updates}, then the rollout is thrown away",
                 f"each transition is used {_of(values['reuse'], 'time')}",
             ]
         ),
@@ -54,28 +80,8 @@ def _on_policy(values: Values) -> str:
     return "\n".join(lines)
 
 
-def _unknown_cut(parts: int | None, size: int | None) -> str:
-    """What is known of the cut before the episodes have ended."""
-    if parts:
-        return f"{_of(parts, 'minibatch')}, each a near-equal share"
-    return f"minibatches of about {_n(size)}, the whole rollout where that is smaller" if size else "minibatches"
-
-
-def _largest(values: Values) -> int | None:
-    """Rows of the largest minibatch; for episodes a plan states the size aimed at, and full length gives the rest."""
-    rollout, parts = values["rollout_transitions"], values["minibatches"]
-    if values.get("rollout_episodes") and rollout and parts:
-        return int(-(-rollout // parts))
-    size: int | None = values["minibatch_transitions"]
-    return size
-
-
-def _up_to(values: Values) -> str:
-    rollout, parts, size = values["rollout_transitions"], values["minibatches"], _largest(values)
-    if None in (rollout, parts, size) or rollout == parts * size:
-        return ""
-    step = values.get("seq_length", 1)
-    return f"{_n(size - step)}-"
+def _agents(values: Values) -> str:
+    return f" x {_of(values['num_agents'], 'agent')}" if values.get("num_agents") else ""
 
 
 def _replay(values: Values) -> str:
@@ -148,10 +154,8 @@ def _recorded(values: Values) -> str:
     )
 
 
-def _cells(parts: object, size: object) -> list[str]:
+def _cells(parts: int, size: int) -> list[str]:
     """A row of minibatches; the ones that do not fit on the line are counted."""
-    if not isinstance(parts, int) or not isinstance(size, int):
-        return ["  [ minibatches: known when the episodes have ended ]"]
     shown = min(parts, BOXES_SHOWN)
     width = max(len(_n(size)) + 2, 5)
     more = f"  ... {_n(parts - shown)} more" if parts > shown else ""

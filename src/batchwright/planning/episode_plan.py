@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from batchwright.planning.plan import Plan
-from batchwright.planning.quantity import DERIVED
+from batchwright.planning.quantity import DERIVED, Quantity
 from batchwright.planning.split import auto_minibatch, near_equal_split
 
 
@@ -30,6 +30,14 @@ class EpisodeCut:
         """The most transitions of one minibatch in any rollout of up to `rows`."""
         return max(-(-count // self.parts(count)) for count in self._extreme_sizes(rows))
 
+    def about(self) -> str:
+        """The size of a minibatch, as far as it is known before the episodes have ended."""
+        if self.minibatches is not None:
+            return "the whole rollout" if self.minibatches == 1 else f"1/{self.minibatches} of the rollout"
+        if self.minibatch_transitions is not None:
+            return f"about {self.minibatch_transitions:,}"
+        return "1/4 of the rollout (1/2 below 1,024 transitions, all below 256)"
+
     def _extreme_sizes(self, rows: int) -> list[int]:
         """Sizes of rollouts that include those with the most parts and the largest minibatch.
 
@@ -40,9 +48,9 @@ class EpisodeCut:
         return sorted({*range(1, min(rows, turns) + 1), max(1, rows - 3), max(1, rows - 2), max(1, rows - 1), rows})
 
 
-def episode_cut(plan: Plan) -> EpisodeCut:
+def episode_cut(quantities: Mapping[str, Quantity]) -> EpisodeCut:
     """The split of a plan of whole episodes."""
-    parts, size = plan.quantities["minibatches"], plan.quantities["minibatch_transitions"]
+    parts, size = quantities["minibatches"], quantities["minibatch_transitions"]
     if parts.value == 1 or parts.source != DERIVED:
         return EpisodeCut(minibatches=int(parts.value or 1))
     if size.source != DERIVED:

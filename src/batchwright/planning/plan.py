@@ -93,7 +93,7 @@ class Plan:
 
     def diagram(self) -> str:
         """The picture rollout -> minibatches -> updates with this plan's numbers, as text."""
-        return diagram(self.regime, {name: quantity.value for name, quantity in self.quantities.items()})
+        return diagram(self.regime, self.quantities)
 
 
 def plan_from_dict(record: Any, task: TaskFacts | None = None) -> Plan:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from batchwright.config.schema import REPLAY
+from batchwright.planning.episode_plan import episode_cut
 from batchwright.planning.plan import Plan
 from batchwright.planning.quantity import DERIVED, counted
 from batchwright.watch.statistics import MovingStatistics
@@ -28,11 +29,14 @@ def batch_configuration(plan: Plan) -> str:
     episodes = plan.get("rollout_episodes")
     whole = None if episodes is None else f"(whole episodes, {counted(episodes, 'episode')} per batch)"
     minibatch = plan.quantities.get("minibatch_transitions")
-    derived = minibatch is not None and minibatch.source == DERIVED and minibatch.value is not None
+    derived = minibatch is not None and minibatch.source == DERIVED
+    collected = plan.get("rollout_transitions", plan.get("transitions_per_update"))
+    if whole is not None and collected is not None:
+        collected = f"at most {collected}"
     entries = {
         "num_envs": plan.get("num_envs"),
         "horizon_length": plan.get("rollout_steps", whole),
-        "batch_size": plan.get("rollout_transitions", plan.get("transitions_per_update")) or whole,
+        "batch_size": collected or whole,
         "minibatch_size": _size(plan) if minibatch is not None else None,
         "mini_epochs": plan.get("epochs"),
     }
@@ -67,7 +71,8 @@ def batch_header(plan: Plan) -> str:
     if plan.get("epochs") is not None:
         parts.append(counted(plan["epochs"], "update epoch"))
     if "minibatch_transitions" in plan.quantities:
-        parts.append(f"{_size(plan)} minibatch size")
+        size = _size(plan)
+        parts.append(f"{size} minibatch size" if size.isdigit() else f"minibatch size {size}")
     elif plan.get("transitions_per_update") is not None:
         drawn = counted(plan["transitions_per_update"], "transition")
         if plan.get("subsequences_per_update"):
@@ -156,11 +161,11 @@ def _collected(plan: Plan) -> str:
 
 
 def _size(plan: Plan) -> str:
-    """The size of a minibatch; with rollouts of episodes it may be known only as a share of the batch."""
-    size, parts = plan.get("minibatch_transitions"), plan.get("minibatches")
-    if size is not None:
-        return str(size)
-    return "whole batch" if parts in (None, 1) else f"1/{parts} of the batch"
+    """The size of a minibatch; with rollouts of episodes the size asked for, or the share of the batch."""
+    if plan.get("rollout_episodes") is None:
+        return str(plan["minibatch_transitions"])
+    cut = episode_cut(plan.quantities)
+    return cut.about() if cut.minibatch_transitions is None else str(cut.minibatch_transitions)
 
 
 def _figure(value: float | None, width: int, digits: int) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from batchwright.planning.explain import show_value
 from batchwright.watch.statistics import interquartile_mean
-from batchwright.web.columns import buckets, last_of_buckets, rounded, rows_per_bucket
+from batchwright.web.columns import Columns, buckets, last_of_buckets, rounded, rows_per_bucket
 from batchwright.web.figures import figures_of
 from batchwright.web.picture import picture
 from batchwright.web.record import RunRecord
@@ -30,7 +30,7 @@ def details(record: RunRecord) -> dict[str, Any]:
             "summary": record.summary(),
             "plan": plan_rows(record.plan),
             "warnings": _texts(record.plan.get("warnings")),
-            "picture": picture(record.plan),
+            "picture": picture(record.plan, _collected(record.columns)),
             "advice": [advice(e) for e in record.events if e["kind"] == "advice"][-MOST_ADVICE:],
             "evaluations": [_evaluation(event) for event in _thinned(evaluations, MOST_EVALUATIONS)],
             "evaluations_made": len(evaluations),
@@ -38,6 +38,15 @@ def details(record: RunRecord) -> dict[str, Any]:
             "checkpoints": sum(event["kind"] == "checkpoint" for event in record.events),
             "videos": record.videos(),
         }
+
+
+def _collected(columns: Columns) -> tuple[int, int] | None:
+    """The fewest and the most transitions that an iteration collected; None before the first."""
+    if "transitions" not in columns.names() or columns.rows == 0:
+        return None
+    total = columns["transitions"]
+    each = np.diff(total[np.isfinite(total)], prepend=0)
+    return (int(each.min()), int(each.max())) if len(each) else None
 
 
 def plan_rows(plan: Mapping[str, Any]) -> list[list[str]]:

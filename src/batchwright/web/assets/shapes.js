@@ -57,7 +57,7 @@ BW.picture = (parent, picture) => {
       plot.append(BW.svg("rect", { x, y, width: stageWidth, height: stageHeight, rx: 8, class: "stage" }));
       plot.append(BW.svg("text", { x: x + 14, y: y + 24, class: "stage-title" }, stage.title));
       stage.lines.slice(0, 3).forEach((line, k) => plot.append(BW.svg("text", { x: x + 14, y: y + stageHeight - 14 - 18 * (Math.min(3, stage.lines.length) - 1 - k), class: k === 0 ? "stage-line first" : "stage-line" }, line)));
-      if (stage.lines.length < 3 || stage.cells) BW.pictureCells(plot, stage, x + 14, y + 34, stageWidth - 28, wide ? 34 : 24);
+      BW.pictureCells(plot, stage, x + 14, y + 34, stageWidth - 28, wide ? 34 : 24);
       if (i + 1 < stages.length) {
         const [x0, y0, x1, y1] = wide ? [x + stageWidth + 6, y + stageHeight / 2, x + stageWidth + gap - 6, y + stageHeight / 2] : [x + stageWidth / 2, y + stageHeight + 6, x + stageWidth / 2, y + stageHeight + gap - 6];
         BW.arrow(plot, [[x0, y0], [x1, y1]]);
