@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from batchwright.config.load import Resolved, resolve
+from batchwright.config.presets import PresetNames
 from batchwright.config.schema import ALGOS, DATASET, ON_POLICY, RECORDED, REPLAY, TRAINERS
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 def plan(
     env: str | None = None,
     *,
-    preset: str | None = None,
+    preset: PresetNames = None,
     config: str | Path | None = None,
     machine: Machine | None = None,
     trainer: str | None = None,
@@ -93,7 +94,7 @@ def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = No
 
 def _divides_exactly(resolved: Resolved, trainer: str | None) -> bool:
     """rl_games refuses a remainder; Stable-Baselines3 makes a short last minibatch of it, which we do not plan for."""
-    by_steps = resolved.config.regime == ON_POLICY and resolved.config.experience.rollout_episodes is None
+    by_steps = resolved.config.regime == ON_POLICY and not resolved.config.experience.by_episodes
     return by_steps and (trainer == "rl_games" or (trainer == "sb3" and resolved.config.algo == "ppo"))
 
 
@@ -122,7 +123,7 @@ def task_facts(spec: TaskSpec) -> TaskFacts:
 def train(
     env: str,
     *,
-    preset: str | None = None,
+    preset: PresetNames = None,
     config: str | Path | None = None,
     run_dir: str | Path | None = None,
     quiet: bool = False,
@@ -158,7 +159,7 @@ def train_prepared(
 def prepare(
     env: str,
     *,
-    preset: str | None = None,
+    preset: PresetNames = None,
     config: str | Path | None = None,
     run_dir: str | Path | None = None,
     quiet: bool = False,
@@ -184,7 +185,7 @@ def prepare(
 
 def plan_to_train(
     env: str,
-    preset: str | None,
+    preset: PresetNames,
     config: str | Path | None,
     on_message: Callable[[str], None] | None,
     own_network: bool = False,
@@ -340,7 +341,7 @@ def _settings_of(run: RunDir) -> Resolved:
 def learn_reward(
     data: str | Path,
     *,
-    preset: str | None = None,
+    preset: PresetNames = None,
     config: str | Path | None = None,
     run_dir: str | Path | None = None,
     quiet: bool = False,
@@ -357,7 +358,7 @@ def learn_reward(
 def prepare_reward(
     data: str | Path | None,
     *,
-    preset: str | None = None,
+    preset: PresetNames = None,
     config: str | Path | None = None,
     run_dir: str | Path | None = None,
     on_plan: Callable[[Plan], None] | None = None,

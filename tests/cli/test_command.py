@@ -82,7 +82,11 @@ def test_the_table_the_json_and_python_agree() -> None:
         ("plan --obs-shape ,", "not a number"),
         ("plan --config nobody.yaml", "No such file"),
         ("plan --rollout-steps 5 --rollout-episodes 5", "contradict each other"),
-        ("plan --total-episodes 5", "counts episodes"),
+        ("plan --total-episodes 5 --rollout-steps 4", "counts episodes"),
+        ("plan --total-episodes 5 --seq-length 4", "needs rollouts counted in steps"),
+        ("plan --preset none balanced", "none stands alone"),
+        ("plan --preset balanced balanced", "names a preset twice"),
+        ("plan --preset balanced entropy-shrt", "unknown preset 'entropy-shrt'. Did you mean entropy-short"),
         ("plan --rollout-episodes 5 --seq-length 4", "needs rollouts counted in steps"),
         ("plan --rollout-episodes 5 --hold reuse", "needs rollouts counted in steps"),
         ("plan --workers 4", "belongs to dataset training; ppo is on-policy"),
@@ -204,3 +208,12 @@ def test_names_that_a_terminal_cannot_write_are_no_traceback(tmp_path: Path) -> 
         assert answer.returncode == 0, answer.stderr
         assert b"num_envs" in answer.stdout
     assert ask("plan", os.fsdecode(b"\xff\xfe")).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "line", ["plan --preset balanced entropy-short CartPole-v1", "plan CartPole-v1 --preset balanced"]
+)
+def test_the_environment_may_stand_behind_the_presets(line: str) -> None:
+    answer = run_line(f"{line} --json")
+    assert answer.json["task"]["name"] == "CartPole-v1"
+    assert answer.json["quantities"]["rollout_episodes"]["value"] == 10

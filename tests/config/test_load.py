@@ -103,6 +103,26 @@ def test_a_file_may_name_its_preset_and_a_flag_replaces_it_aloud(write) -> None:
     assert "preset balanced of the file is replaced by --preset debug" in other.warnings[0]
 
 
+@pytest.mark.parametrize(
+    "names", [("balanced", "entropy-short"), ["balanced", "entropy-short"], "balanced,entropy-short"]
+)
+def test_presets_combine_and_each_number_tells_which_gave_it(names) -> None:
+    found = origins(plan(preset=names))
+    assert found["rollout_episodes"] == found["minibatch_transitions"] == "preset balanced"
+    assert found["entropy_start"] == found["entropy_episodes"] == "preset entropy-short"
+
+
+def test_of_several_presets_the_later_one_wins_under_either_name_of_a_number(write) -> None:
+    """balanced: 10 episodes per rollout, 4 epochs; fast: 5 and 2; discrete: rollouts of steps."""
+    fast_last, fast_first = plan(preset=("balanced", "fast")), plan(preset=("fast", "balanced"))
+    assert [fast_last[n] for n in ("rollout_episodes", "epochs", "total_episodes")] == [5, 2, 100]
+    assert [fast_first[n] for n in ("rollout_episodes", "epochs", "total_episodes")] == [10, 4, 1000]
+    steps = plan(config=write("preset: [balanced, discrete]\n"))
+    assert steps["rollout_steps"] == 256
+    assert "rollout_episodes" not in steps.quantities
+    assert "rollout_episodes 10 of preset balanced is replaced by rollout_steps of preset discrete" in steps.warnings
+
+
 def test_steps_on_a_later_layer_replace_episodes_of_an_earlier_one_aloud() -> None:
     found = plan(preset="balanced", rollout_steps=64)
     assert "rollout_episodes" not in found.quantities
@@ -196,7 +216,7 @@ def test_an_empty_file_wishes_nothing(write) -> None:
         ("task:\n" + "".join(" " * n + "a:\n" for n in range(1, 200)), "nested too deeply"),
         ("\x07", "not YAML"),
         ("preset: nobody", "unknown preset 'nobody'"),
-        ("preset: [fast]", "unknown preset"),
+        ("preset: [fast, fats]", "unknown preset"),
     ],
 )
 def test_a_bad_file_is_told_with_its_line(write, text: str, said: str) -> None:

@@ -84,6 +84,15 @@ def test_episodes_of_unknown_length_leave_the_rollout_open_and_say_how_to_close_
     assert "None" not in found.explain() + found.diagram()
 
 
+def test_a_total_in_episodes_alone_means_ten_episodes_per_rollout() -> None:
+    found = plan(total_episodes=95)
+    assert (found["rollout_episodes"], found["iterations"], found["actual_episodes"]) == (10, 10, 100)
+    assert found.quantities["rollout_episodes"].origin == "default"
+    tuned = plan(env="CartPole-v1", total_episodes=95)  # the preset that applies by itself counts steps
+    assert tuned["rollout_episodes"] == 10
+    assert any("rollout_steps" in text and "replaced by total_episodes" in text for text in tuned.warnings)
+
+
 def test_more_environments_than_episodes_stand_idle_and_that_is_said() -> None:
     assert "54 would be idle" in plan(rollout_episodes=10, num_envs=64).warnings[0]
 

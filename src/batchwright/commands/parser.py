@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from typing import Any, NoReturn
 
 from batchwright.config import schema, values
+from batchwright.config.presets import NO_PRESET, preset_names
 from batchwright.core.errors import UserError, did_you_mean
 
 
@@ -27,11 +29,30 @@ class Parser(argparse.ArgumentParser):
         found, rest = self.parse_known_args(words)
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
-        return dict(vars(found))
+        stated = dict(vars(found))
+        if len(stated.get("preset") or ()) > 1:
+            _give_back_subject(stated)
+        return stated
 
 
 ENVIRONMENT, RECORDING = "env", "data"
 """What the first word of a command names."""
+
+
+MISTYPED = 0.8
+"""A word this close to a preset's name is that name mistyped; CartPole-v1 is 0.7 from ppo-cartpole."""
+
+
+def _give_back_subject(stated: dict[str, Any]) -> None:
+    """In `--preset balanced CartPole-v1` the last word is the environment: --preset takes several names."""
+    last, known = stated["preset"][-1], preset_names()
+    subject = next((name for name in (ENVIRONMENT, RECORDING) if stated.get(name, last) is None), None)
+    if (
+        subject is not None
+        and last not in (*known, NO_PRESET)
+        and not difflib.get_close_matches(last, known, cutoff=MISTYPED)
+    ):
+        stated[subject] = stated["preset"].pop()
 
 
 def add_settings(
@@ -43,7 +64,12 @@ def add_settings(
     """A flag for every field of the schema that goes with the subject, in the sections of the schema."""
     if subject_is_a_word:
         parser.add_argument(subject, nargs="?", help=schema.FIELDS[subject].metadata["help"])
-    parser.add_argument("--preset", help="named settings to start from (batchwright presets)")
+    parser.add_argument(
+        "--preset",
+        nargs="+",
+        metavar="NAME",
+        help="named settings to start from (batchwright presets); of several, later ones win",
+    )
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings")
     for section, cls in schema.SECTIONS.items():
         if section in leave_out:

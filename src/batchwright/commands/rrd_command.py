@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from batchwright.commands.parser import RECORDING, Parser, add_settings
+from batchwright.config.presets import PresetNames
 from batchwright.core.errors import UserError
 from batchwright.planning.memory import show_bytes
 from batchwright.planning.plan import Plan
@@ -47,7 +48,7 @@ def _show_plan(plan: Plan) -> None:
     print(plan.explain(), plan.diagram(), sep="\n\n", end="\n\n")
 
 
-def _show(flags: dict[str, Any], preset: str | None, config: str | None, as_json: bool) -> None:
+def _show(flags: dict[str, Any], preset: PresetNames, config: str | None, as_json: bool) -> None:
     from batchwright.api import set_up_jax
 
     set_up_jax()

@@ -1,4 +1,4 @@
-"""Settings from a preset, a YAML file and flags, merged in that order; every value keeps its origin."""
+"""Settings from presets, a YAML file and flags, merged in that order; every value keeps its origin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from batchwright.config import aliases, schema
-from batchwright.config.presets import NO_PRESET, read_preset, tuned_preset
+from batchwright.config.presets import NO_PRESET, PresetNames, named_presets, read_preset, tuned_preset
 from batchwright.config.schema import FIELDS, SECTION_OF, SECTIONS, Config, flag_of
 from batchwright.config.values import check
 from batchwright.core.errors import UserError, did_you_mean, quoted
@@ -45,7 +45,7 @@ class Resolved:
 
     config: Config
     origins: Mapping[str, Origin] = field(default_factory=dict)
-    preset: str | None = None
+    presets: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     before_flags: Config = field(default_factory=Config)
     before_origins: Mapping[str, Origin] = field(default_factory=dict)
@@ -65,35 +65,38 @@ class _Entry:
 
 def resolve(
     flags: Mapping[str, Any] | None = None,
-    preset: str | None = None,
+    preset: PresetNames = None,
     config_file: str | Path | None = None,
     content: bytes | None = None,
 ) -> Resolved:
-    """Defaults < preset < file < flags; a file may name its preset itself. `content` is the file's, if it was read."""
+    """Defaults < presets, later ones over earlier ones < file < flags; a file may name its presets itself.
+
+    `content` is that of the file, where it was read already.
+    """
     flags = {name: value for name, value in (flags or {}).items() if value is not None}
     entries = []
     if config_file is not None:
         path = checked_path(config_file)
         entries = _parse_entries(path, _read_file(path) if content is None else content)
-    file_preset = _named_preset(entries, Path(config_file or ""))
-    replaced = preset is not None and file_preset not in (None, preset)
-    preset = file_preset if preset is None else preset
-    if preset is None and config_file is None:
-        preset = tuned_preset(flags.get("env"), flags.get("algo"))
-    elif preset == NO_PRESET:
-        preset = None
-    regime = _guess_regime(flags, entries, preset)
+    stated, of_file = named_presets(preset), _presets_of(entries, Path(config_file or ""))
+    presets = of_file if stated is None else stated
+    if presets is None and config_file is None:
+        tuned = tuned_preset(flags.get("env"), flags.get("algo"))
+        presets = (tuned,) if tuned else ()
+    presets = presets or ()
+    of_presets = {name: value for one in presets for name, value in read_preset(one).values.items()}
+    regime = _guess_regime(flags, entries, of_presets)
 
-    layers = []
-    if preset is not None:
-        layers.append(_from_preset(preset))
-    elsewhere = frozenset(flags) | frozenset(read_preset(preset).values if preset else ())
+    layers = [_from_preset(name) for name in presets]
+    elsewhere = frozenset(flags) | frozenset(of_presets)
     layers.append(_imply(_from_file(entries, Path(config_file or ""), regime), regime, elsewhere))
     layers.append(_from_flags(flags))
 
     merged: dict[str, Layered] = {}
-    notes = [f"preset {file_preset} of the file is replaced by --preset {preset}"] if replaced else []
-    notes += read_preset(preset).corrections if preset else ()
+    notes = []
+    if stated is not None and of_file and of_file != stated:
+        notes.append(f"preset {' '.join(of_file)} of the file is replaced by --preset {' '.join(stated) or NO_PRESET}")
+    notes += [text for name in presets for text in read_preset(name).corrections]
     before: dict[str, Layered] = {}
     for layer in layers:
         before = dict(merged)
@@ -101,7 +104,7 @@ def resolve(
         merged |= layer
     origins = {name: origin for name, (_, origin) in merged.items()}
     before_origins = {name: origin for name, (_, origin) in before.items()}
-    return Resolved(_build(merged), origins, preset, tuple(notes), _build(before), before_origins)
+    return Resolved(_build(merged), origins, presets, tuple(notes), _build(before), before_origins)
 
 
 def with_measured(resolved: Resolved, values: Mapping[str, Any]) -> Resolved:
@@ -114,8 +117,8 @@ def with_measured(resolved: Resolved, values: Mapping[str, Any]) -> Resolved:
     return replace(resolved, config=config, origins={**resolved.origins, **dict.fromkeys(values, origin)})
 
 
-def _named_preset(entries: list[_Entry], path: Path) -> str | None:
-    """The preset that a file names; an unknown one is an error with its line."""
+def _presets_of(entries: list[_Entry], path: Path) -> tuple[str, ...] | None:
+    """The presets that a file names; an unknown one is an error with its line."""
     found = [entry for entry in entries if entry.key.lower() == "preset"]
     if not found:
         return None
@@ -125,7 +128,7 @@ def _named_preset(entries: list[_Entry], path: Path) -> str | None:
             ["remove one of the two lines"],
         )
     try:
-        return read_preset(str(found[0].value)).name
+        return named_presets(found[0].value)
     except UserError as error:
         raise UserError(f"{path.name}:{found[0].line}: {error.message}", error.fixes) from None
 
@@ -139,7 +142,7 @@ REPLACES = {
     "entropy_anneal": ("entropy_episodes",),
     "entropy_episodes": ("entropy_anneal",),
     "total_steps": ("total_episodes",),
-    "total_episodes": ("total_steps",),
+    "total_episodes": ("total_steps", "rollout_steps"),
 }
 
 
@@ -176,10 +179,9 @@ def _build(merged: Mapping[str, Layered]) -> Config:
     return config
 
 
-def _guess_regime(flags: Mapping[str, Any], entries: list[_Entry], preset: str | None) -> str:
+def _guess_regime(flags: Mapping[str, Any], entries: list[_Entry], of_presets: Mapping[str, Any]) -> str:
     """The regime that decides what "batch_size" means, before the values are merged."""
-    stated: dict[str, Any] = dict(read_preset(preset).values) if preset else {}
-    stated |= {entry.key.lower(): entry.value for entry in entries}
+    stated = dict(of_presets) | {entry.key.lower(): entry.value for entry in entries}
     stated |= flags
     if stated.get("data") is not None:
         return schema.RECORDED

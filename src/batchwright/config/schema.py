@@ -99,12 +99,19 @@ class Experience:
     epochs: int | None = count("passes over each rollout", "epochs", (ON_POLICY,), high=10**6)
     seq_length: int | None = count("steps of one recurrent sequence; sequences are never cut", "steps", (ON_POLICY,))
     total_steps: int | None = count("environment steps of the whole run", "steps", BOTH_RL)
-    total_episodes: int | None = count("episodes of the whole run, with rollout-episodes", "episodes", (ON_POLICY,))
+    total_episodes: int | None = count(
+        "episodes of the whole run, collected as whole episodes", "episodes", (ON_POLICY,)
+    )
     hold: str | None = setting(
         "keep this quantity as it was (preset, file or default) while other numbers change",
         choices=HOLDS,
         regimes=BOTH_RL,
     )
+
+    @property
+    def by_episodes(self) -> bool:
+        """Whether rollouts are whole episodes: stated so, or meant by a total counted in episodes."""
+        return self.rollout_episodes is not None or (self.total_episodes is not None and self.rollout_steps is None)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def _on_policy(values: Values) -> str:
 
 def _episodes(values: Values, cut: EpisodeCut) -> str:
     """Rollouts of whole episodes: figures are those of the longest ones, and the rule for all others is stated."""
-    rollout, parts, updates = (values.get(n) for n in ("rollout_transitions", "minibatches", "updates_per_iteration"))
+    rollout, parts, updates = values["rollout_transitions"], values["minibatches"], values.get("updates_per_iteration")
     collected = f"{_of(values['rollout_episodes'], 'episode')} from {_of(values['num_envs'], 'env')}{_agents(values)}"
     rule = f"minibatches of {cut.about()}"
     if rollout is None:

@@ -37,7 +37,7 @@ def plan_on_policy(
     held = scaling.Held()
     if scaling.needs_reference(resolved):
         held = scaling.held_values(resolved, _plan_without_flags(resolved, task, machine))
-    if ledger.stated("rollout_episodes") is not None:
+    if ledger.config.experience.by_episodes:
         _plan_episodes(ledger, task)
     else:
         _plan_steps(ledger, held, divide_exactly)
@@ -123,7 +123,7 @@ def _settle_minibatches(ledger: Ledger, held: scaling.Held, rollout: int, seq_le
         most = max(1, rows // 2)
         if stated_parts > most:
             fixes = [f"--minibatches {most}"]
-            if ledger.stated("rollout_episodes") is None:
+            if not ledger.config.experience.by_episodes:
                 fixes.append(f"--rollout-steps {_steps_for(ledger, 2 * stated_parts * seq_length)}")
             raise UserError(
                 f"{stated_parts} minibatches of at least two {unit} need {2 * stated_parts * seq_length} transitions; "
@@ -205,7 +205,7 @@ def _refuse_disagreement(ledger: Ledger, rollout: int, seq_length: int) -> None:
         for choice in dict.fromkeys(found)
     ]
     steps = _steps_for(ledger, max(size, 2 * seq_length) * parts)
-    if ledger.stated("rollout_episodes") is None and steps <= FIELDS["rollout_steps"].metadata["high"]:
+    if not ledger.config.experience.by_episodes and steps <= FIELDS["rollout_steps"].metadata["high"]:
         longer = Split(rollout * steps // int(ledger.quantities["rollout_steps"].value or 1) // seq_length, parts)
         fixes.append(
             f"--rollout-steps {steps} --minibatches {parts} --minibatch-transitions {longer.large * seq_length}"
@@ -373,7 +373,7 @@ def _refuse_contradictions(ledger: Ledger) -> None:
                 f"{ledger.place(one)} and {ledger.place(other)} contradict each other: set one of them.",
                 [f"{flag_of(one)} {ledger.stated(one)}", f"{flag_of(other)} {ledger.stated(other)}"],
             )
-    if ledger.stated("total_episodes") is not None and ledger.stated("rollout_episodes") is None:
+    if ledger.stated("total_episodes") is not None and not ledger.config.experience.by_episodes:
         raise UserError(
             f"{ledger.place('total_episodes')} counts episodes, and the rollout is counted in steps.",
             [
@@ -381,7 +381,7 @@ def _refuse_contradictions(ledger: Ledger) -> None:
                 "--total-steps N",
             ],
         )
-    if ledger.stated("seq_length") is not None and ledger.stated("rollout_episodes") is not None:
+    if ledger.stated("seq_length") is not None and ledger.config.experience.by_episodes:
         raise UserError(
             f"{ledger.place('seq_length')} needs rollouts counted in steps: episodes end anywhere.",
             [f"--rollout-steps {ledger.stated('seq_length')}"],

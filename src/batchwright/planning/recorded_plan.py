@@ -48,7 +48,9 @@ def plan_recorded(resolved: Resolved, facts: RecordedFacts, machine: Machine) ->
     ledger = Ledger(resolved)
     ledger.refuse_foreign(RECORDED)
     if left_out:
-        ledger.remark(f"preset {resolved.preset}: {', '.join(left_out)} are for training in an environment; not used.")
+        ledger.remark(
+            f"preset {' '.join(resolved.presets)}: {', '.join(left_out)} are for training in an environment; not used."
+        )
     _split(ledger, facts)
     how = ledger.setting("redistribute", "rrd", "random timesteps of each episode (Ren et al., 2022)", unit="")
     if how == "ircr":

@@ -146,7 +146,7 @@ def _hold(ledger: Ledger, steps: int, task: TaskFacts, machine: Machine) -> None
     origins = dict(ledger.resolved.before_origins)
     if plain.replay.redistribute:
         origins["redistribute"] = ledger.resolved.origins["redistribute"]
-    before = plan_replay(Resolved(plain, origins, None, (), plain), task, machine)
+    before = plan_replay(Resolved(plain, origins, (), (), plain), task, machine)
     flags = {name for name, origin in ledger.resolved.origins.items() if origin.kind == "flag"}
     if hold == "reuse":
         _refuse_with(ledger, flags, "updates_per_iteration", hold)

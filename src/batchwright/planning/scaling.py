@@ -31,7 +31,7 @@ class Held:
 def needs_reference(resolved: Resolved) -> bool:
     """Whether the plan depends on the one without flags; `--hold` with rollouts of whole episodes is refused."""
     hold = resolved.config.experience.hold
-    if resolved.config.experience.rollout_episodes is not None:
+    if resolved.config.experience.by_episodes:
         if hold is not None:
             raise UserError(
                 f"--hold {hold} needs rollouts counted in steps: the transitions of whole episodes vary.",
@@ -52,7 +52,7 @@ def without_flags(resolved: Resolved) -> Resolved:
         learning=replace(config.learning, scale_learning_rate=None),
     )
     origins = {name: origin for name, origin in resolved.before_origins.items() if plain.get(name) is not None}
-    return Resolved(plain, origins, resolved.preset, (), plain)
+    return Resolved(plain, origins, resolved.presets, (), plain)
 
 
 def held_values(resolved: Resolved, before: Plan) -> Held:
@@ -94,7 +94,7 @@ def changes_only_num_envs(ledger: Ledger) -> bool:
     """Whether the flags change num_envs and nothing else that shapes a rollout counted in steps."""
     flags = {name for name, origin in ledger.resolved.origins.items() if origin.kind == "flag"}
     shaping = {"rollout_steps", "rollout_episodes", "minibatch_transitions", "minibatches", "hold"}
-    return "num_envs" in flags and not flags & shaping and ledger.stated("rollout_episodes") is None
+    return "num_envs" in flags and not flags & shaping and not ledger.config.experience.by_episodes
 
 
 def remark_num_envs(ledger: Ledger, before: Plan) -> None:

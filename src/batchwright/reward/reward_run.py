@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from batchwright.config.load import Resolved, resolve
+from batchwright.config.presets import PresetNames
 from batchwright.core.errors import UserError
 from batchwright.core.files import remove_folder, write_atomically
 from batchwright.core.machine import probe_machine
@@ -55,7 +56,7 @@ class RewardResult:
 
 def prepare_reward(
     flags: dict[str, Any],
-    preset: str | None,
+    preset: PresetNames,
     config: str | Path | None,
     run_dir: str | Path | None,
     on_plan: Callable[[Plan], None] | None = None,

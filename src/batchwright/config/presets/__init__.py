@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -25,6 +26,31 @@ class Preset:
 
 NO_PRESET = "none"
 """What a user states to plan without the preset that is tuned for an environment."""
+
+
+PresetNames = str | Sequence[str] | None
+"""One preset, or several of which later ones win; None where none is stated."""
+
+
+def named_presets(stated: Any) -> tuple[str, ...] | None:
+    """The names that a flag, a keyword or a file states, each checked; () for `none`, None where none is stated."""
+    if stated is None:
+        return None
+    parts = stated if isinstance(stated, list | tuple) else [stated]
+    names = tuple(word for part in parts for word in re.split(r"[,\s]+", str(part).strip()))
+    if names == (NO_PRESET,):
+        return ()
+    if NO_PRESET in names or not names:
+        others = [name for name in names if name != NO_PRESET]
+        raise UserError(
+            "--preset none stands alone: it leaves out the preset that is tuned for an environment.",
+            [f"--preset {' '.join(others)}"] if others else ["--preset none"],
+        )
+    if len(set(names)) < len(names):
+        raise UserError(
+            f"--preset {' '.join(names)} names a preset twice.", [f"--preset {' '.join(dict.fromkeys(names))}"]
+        )
+    return tuple(read_preset(name).name for name in names)
 
 
 def tuned_preset(env: str | None, algo: str | None) -> str | None:
