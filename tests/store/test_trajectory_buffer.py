@@ -42,6 +42,28 @@ def test_three_episodes_of_five_steps_give_the_figures_of_the_seed() -> None:
     assert KEYS == ("states", "actions", "rewards", "values", "log_probs", "returns", "advantages")
 
 
+def test_an_episode_is_added_as_one_tuple_as_by_its_parts() -> None:
+    """`episode_data = collect_episode(); buffer.add_episode(episode_data)`: a cut episode keeps its final value."""
+    episode = (np.zeros((3, 2)), [0, 1, 0], [1.0, 1.0, 1.0], [0.5, 0.5, 0.5], [-0.1] * 3, 2.0, False, True)
+    whole, parts = TrajectoryBuffer(), TrajectoryBuffer()
+    whole.add_episode(episode)
+    parts.add_episode(*episode)
+    assert whole.stats() == parts.stats()
+    assert whole.stats()["success_rate"] == 1.0
+    for buffer in (whole, parts):
+        buffer.compute_returns_and_advantages_for_all_episodes(gamma=0.5, gae_lambda=1.0)
+        # 1 + 0.5 (1 + 0.5 (1 + 0.5 x 2)) = 2: the value behind the cut counts.
+        assert buffer.data()["returns"][0] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("given", [((np.zeros(3), [0, 1, 0], [1.0, 1.0, 1.0]),), (np.zeros(3),), ({"states": [1]},)])
+def test_an_episode_in_another_form_is_refused_with_the_eight_parts(given: Any) -> None:
+    with pytest.raises(UserError, match="one tuple of 8 parts"):
+        TrajectoryBuffer().add_episode(*given)
+    with pytest.raises(UserError, match="no values and no log_probs"):
+        TrajectoryBuffer().add_episode([1], [2], [3.0])
+
+
 @pytest.mark.parametrize(
     ("size", "sizes"), [(64, [15]), (999_999, [15]), (4, [4, 4, 4, 3]), (1, [3, 2, 2, 2, 2, 2, 2])]
 )

@@ -15,6 +15,8 @@ from batchwright.planning.split import near_equal_split
 
 KEYS = ("states", "actions", "rewards", "values", "log_probs", "returns", "advantages")
 _STEP_KEYS = KEYS[:5]
+_EPISODE_KEYS = (*_STEP_KEYS, "final_values", "terminated", "success")
+_EPISODE_CALL = f"buffer.add_episode({', '.join(_EPISODE_KEYS)})"
 
 Tree = Any
 """An array, or a (nested) dict of arrays: what an environment gives and a network takes."""
@@ -85,16 +87,22 @@ class TrajectoryBuffer:
     def add_episode(
         self,
         states: Sequence[Tree],
-        actions: Sequence[Tree],
-        rewards: Sequence[Any],
-        values: Sequence[Any],
-        log_probs: Sequence[Any],
+        actions: Sequence[Tree] | None = None,
+        rewards: Sequence[Any] | None = None,
+        values: Sequence[Any] | None = None,
+        log_probs: Sequence[Any] | None = None,
         final_values: Any = 0.0,
         terminated: bool = True,
         success: bool = False,
     ) -> None:
-        """A whole episode at once: sequences of equal length."""
-        columns = dict(zip(_STEP_KEYS, (states, actions, rewards, values, log_probs), strict=True))
+        """A whole episode at once: sequences of equal length, or one tuple of all eight parts in this order."""
+        parts: list[Any] = [states, actions, rewards, values, log_probs]
+        if all(part is None for part in parts[1:]):
+            *parts, final_values, terminated, success = _unpacked(states)
+        missing = [name for name, part in zip(_STEP_KEYS, parts, strict=True) if part is None]
+        if missing:
+            raise UserError(f"add_episode: no {' and no '.join(missing)} given.", [_EPISODE_CALL])
+        columns: dict[str, Sequence[Any]] = dict(zip(_STEP_KEYS, parts, strict=True))
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
             counts = ", ".join(f"{length} {name}" for name, length in lengths.items())
@@ -193,6 +201,18 @@ class TrajectoryBuffer:
         """Components under their names, where they came under names."""
         array = array.astype(np.float32)
         return array if self._names is None else {name: array[:, k] for k, name in enumerate(self._names)}
+
+
+def _unpacked(episode: Any) -> tuple[Any, ...]:
+    """The eight parts of an episode that came as one tuple."""
+    if isinstance(episode, tuple) and len(episode) == len(_EPISODE_KEYS):
+        return episode
+    given = f"{len(episode)} parts" if isinstance(episode, tuple) else f"one {type(episode).__name__}"
+    raise UserError(
+        f"add_episode takes one tuple of {len(_EPISODE_KEYS)} parts ({', '.join(_EPISODE_KEYS)}) or the parts "
+        f"themselves, got {given}.",
+        [_EPISODE_CALL],
+    )
 
 
 def _gae(rewards: np.ndarray, values: np.ndarray, final: np.ndarray, gamma: float, trace: float) -> np.ndarray:
