@@ -42,6 +42,13 @@ def record(run: Path, leave_out: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     ]
 
 
+def episodes(run: Path) -> bytes:
+    """The record of episodes: nothing in it depends on the machine, so that equal runs have equal bytes."""
+    found = (run / "episodes.jsonl").read_bytes()
+    assert found, "no episode ended: nothing to compare"
+    return found
+
+
 def lines(run: Path) -> int:
     """Iterations that have been logged so far."""
     path = run / "metrics.jsonl"

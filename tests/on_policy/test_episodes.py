@@ -25,7 +25,7 @@ from batchwright.planning.episode_plan import EpisodeCut
 from batchwright.runs.non_finite import locate_in_rollout
 from batchwright.store.minibatches import layout, shuffled_orders
 from run_batchwright import plan
-from small_runs import TerminatedAfter, record, start
+from small_runs import TerminatedAfter, episodes, record, start
 
 EPISODES = {
     "env": "CartPole-v1",
@@ -194,6 +194,7 @@ def test_stopped_and_resumed_by_episodes_is_the_same_as_never_stopped(engine: st
             assert batchwright.resume(run, quiet=True).interrupted
     assert batchwright.resume(run, quiet=True).iterations == iterations
     assert record(run) == record(whole)
+    assert episodes(run) == episodes(whole)
     assert all(line["episodes"] == 3 for line in record(whole))
 
 

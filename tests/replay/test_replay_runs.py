@@ -126,6 +126,7 @@ def test_terminated_and_resumed_is_the_same_as_never_stopped(changes: dict[str, 
             batchwright.resume(run, quiet=True)
     batchwright.resume(run, quiet=True)
     assert record(run) == record(whole)
+    assert (run / "episodes.jsonl").read_bytes() == (whole / "episodes.jsonl").read_bytes()
     assert "resume" in [event["kind"] for event in read_events(run / "events.jsonl")]
 
 

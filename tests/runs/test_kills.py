@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchwright.watch.metric_log import read_events
-from small_runs import record
+from small_runs import episodes, record
 
 KILLS = int(os.environ.get("BATCHWRIGHT_KILLS", "2"))
 """For each engine; BATCHWRIGHT_KILLS=10 trains and kills five times as long."""
@@ -29,6 +29,7 @@ def test_killed_again_and_again_and_resumed_is_the_same_as_never_stopped(engine:
     assert kills == KILLS
     whole = record(tmp_path / "whole")
     assert record(tmp_path / "killed") == whole
+    assert episodes(tmp_path / "killed") == episodes(tmp_path / "whole")
     assert len(whole) == iterations
     resumed = [
         event["iteration"] for event in read_events(tmp_path / "killed" / "events.jsonl") if event["kind"] == "resume"

@@ -20,7 +20,7 @@ from batchwright.core.streams import Streams
 from batchwright.on_policy.on_policy_factory import make_on_policy_learner
 from batchwright.watch.metric_log import read_events
 from run_batchwright import plan
-from small_runs import FAULTY, SMALL, TerminatedAfter, lines, record, start
+from small_runs import FAULTY, SMALL, TerminatedAfter, episodes, lines, record, start
 
 ENGINES = ("jax", "envpool", "gymnasium-sync", "gymnasium-vector", "gymnasium-async", "gymnasium-split")
 
@@ -117,6 +117,7 @@ def test_terminated_and_resumed_is_the_same_as_never_stopped(engine: str, tmp_pa
         assert result.evaluation == {}
     assert batchwright.resume(run, quiet=True).iterations == iterations
     assert record(run) == record(whole)
+    assert episodes(run) == episodes(whole)
     assert [e["kind"] for e in read_events(run / "events.jsonl")].count("resume") == 2
 
 

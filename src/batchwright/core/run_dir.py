@@ -44,6 +44,10 @@ class RunDir:
         return self.path / "metrics.jsonl"
 
     @property
+    def episodes_path(self) -> Path:
+        return self.path / "episodes.jsonl"
+
+    @property
     def events_path(self) -> Path:
         return self.path / "events.jsonl"
 

@@ -28,6 +28,7 @@ from batchwright.runs.engine_state import EngineStateT, run_progress
 from batchwright.runs.evaluation import Evaluator
 from batchwright.runs.learner import CheckpointParts, Doctor, Evaluation, IterationResult, Record, SavedCheckpoint
 from batchwright.runs.run_settings import RunSettings
+from batchwright.watch.episode_log import episode_lines
 
 
 class EngineLearner(ABC, Generic[EngineStateT]):
@@ -77,6 +78,20 @@ class EngineLearner(ABC, Generic[EngineStateT]):
 
     @abstractmethod
     def record(self, state: EngineStateT, result: IterationResult, iteration_seconds: float) -> Record: ...
+
+    def episode_lines(self, state: EngineStateT, result: IterationResult) -> bytes:
+        counters, collected = state.counters, result.collected
+        assert collected is not None
+        before = int(counters.episodes) - int(np.count_nonzero(collected.episodes.ended))
+        steps_before = int(counters.env_steps) - collected.env_steps
+        return episode_lines(
+            int(counters.iteration) - 1,
+            steps_before,
+            collected.env_steps,
+            before,
+            collected.episodes,
+            self.engine.reward_names,
+        )
 
     def rescue(self, state: EngineStateT, reason: str) -> tuple[EngineStateT, str] | None:
         return None

@@ -139,6 +139,9 @@ class Learner(Protocol[StateT]):
     def record(self, state: StateT, result: IterationResult, iteration_seconds: float) -> Record:
         """One line of the metric record."""
 
+    def episode_lines(self, state: StateT, result: IterationResult) -> bytes:
+        """The lines of the episode record; empty where no episode ended or a learner has no environments."""
+
     def evaluate(self, state: StateT) -> Evaluation:
         """Evaluates without changing the training."""
 

@@ -7,8 +7,10 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from batchwright.config.schema import RECORDED
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
 from batchwright.core.safe_open import explain_refusal
@@ -21,9 +23,10 @@ from batchwright.runs import checkpoints
 from batchwright.runs.learner import IterationResult, Learner, Record, RunState
 from batchwright.runs.non_finite import dump
 from batchwright.runs.versions import versions
+from batchwright.watch.episode_log import EpisodeLog
 from batchwright.watch.gauges import AcceleratorGauge, MemoryGauge
 from batchwright.watch.lines import RETURN
-from batchwright.watch.metric_log import EVALUATION_SECONDS, EventLog, MetricLog, read_events
+from batchwright.watch.metric_log import EVALUATION_SECONDS, EventLog, IterationLines, MetricLog, read_events
 from batchwright.watch.progress import Progress
 from batchwright.watch.statistics import MovingStatistics
 from batchwright.watch.writers import make_writers
@@ -58,6 +61,7 @@ class RunRecorder:
     ) -> None:
         self.run, self.plan, self.events, self.options = run, plan, events, options
         self.metrics = MetricLog(run.metrics_path)
+        self.episodes = None if plan.regime == RECORDED else EpisodeLog(run.episodes_path)
         self._make_display = make_display or self._make_progress
         self._gauges = MemoryGauge(), AcceleratorGauge()
         self.evaluation: dict[str, Any] = {}
@@ -76,6 +80,19 @@ class RunRecorder:
 
     def _make_progress(self, past: Sequence[Mapping[str, Any]]) -> Display:
         return Progress(self.plan, self.options.stream, quiet=self.options.quiet, past=past)
+
+    def cut_after(self, iteration: int) -> int:
+        """Drops the records of later iterations, which are made again; returns how many iterations."""
+        if self.episodes is not None:
+            self.episodes.cut_after(iteration)
+        return self.metrics.cut_after(iteration)
+
+    def keep_beside(self) -> list[Path]:
+        """Sets the records aside and begins empty ones; returns where they are kept."""
+        return [log.keep_beside() for log in self._logs()]
+
+    def _logs(self) -> list[IterationLines]:
+        return [self.metrics] if self.episodes is None else [self.metrics, self.episodes]
 
     def restore(self, past: Sequence[Mapping[str, Any]]) -> None:
         """Continues moving averages, the curve and the doctor from the records before a resume."""
@@ -109,18 +126,20 @@ class RunRecorder:
                 message += f" Its rollout could not be kept: {error.strerror}."
         self.on_warning("non-finite", iteration, message)
 
-    def on_record(self, record: Record) -> None:
-        self._write_record(record)
+    def on_record(self, record: Record, episode_lines: bytes) -> None:
+        self._write_record(record, episode_lines)
         self._show_record(record)
 
-    def on_last_record(self, record: Record) -> None:
+    def on_last_record(self, record: Record, episode_lines: bytes) -> None:
         """Keeps the record of the last iteration; it is shown when its evaluation has completed it."""
-        self._write_record(record)
+        self._write_record(record, episode_lines)
         self.last_record = record
 
-    def _write_record(self, record: Record) -> None:
+    def _write_record(self, record: Record, episode_lines: bytes) -> None:
         for gauge in self._gauges:
             record |= gauge.read()
+        if self.episodes is not None and episode_lines:
+            self.episodes.append_lines(episode_lines)
         self.metrics.record(record)
 
     def _show_record(self, record: Record) -> None:
@@ -168,7 +187,8 @@ class RunRecorder:
         return {**found.metrics, EVALUATION_SECONDS: time.perf_counter() - start_seconds}
 
     def on_checkpoint(self, state: RunState, scheduled: bool) -> None:
-        self.metrics.sync()
+        for log in self._logs():
+            log.sync()
         folder, iteration = self.run.checkpoints, int(state.counters.iteration)
         with explain_refusal(folder, "write", f"make {folder} writable, then batchwright resume {self.run}"):
             parts = self._learner.save(state, folder / checkpoints.SHARED, scheduled)
@@ -196,7 +216,8 @@ class RunRecorder:
 
     def close(self) -> None:
         self._gauges[1].close()
-        self.metrics.close()
+        for log in self._logs():
+            log.close()
         for writer in self._writers:
             writer.close()
 

@@ -64,7 +64,7 @@ def start_or_resume(learner: Learner[StateT], recorder: RunRecorder, begin: Begi
     )
     state = learner.load(state, SavedCheckpoint(checkpoint, folder / checkpoints.SHARED, manifest))
     iteration = int(state.counters.iteration)
-    dropped = recorder.metrics.cut_after(iteration - 1)
+    dropped = recorder.cut_after(iteration - 1)
     text = f"resumed after iteration {iteration}" + (f"; {dropped} later records are made again" if dropped else "")
     recorder.events.record("resume", iteration, text)
     past = read_metrics(recorder.run.metrics_path)
@@ -84,6 +84,7 @@ def _start_anew(recorder: RunRecorder, begin: Begin) -> None:
     run = recorder.run
     has_record, has_checkpoints = run.metrics_path.stat().st_size > 0, checkpoints.has_any(run.checkpoints)
     if not has_record and not has_checkpoints:
+        recorder.cut_after(-1)  # episodes of an iteration whose record was not written any more
         return
     records = counted(len(read_metrics(run.metrics_path)), "record")
     lost = has_checkpoints or _names_checkpoints(read_events(run.events_path))
@@ -95,7 +96,7 @@ def _start_anew(recorder: RunRecorder, begin: Begin) -> None:
     kept = []
     with explain_refusal(run.path, "write"):
         if has_record:
-            kept.append(recorder.metrics.keep_beside())
+            kept += recorder.keep_beside()
         if has_checkpoints:
             kept.append(free_name_beside(run.checkpoints))
             run.checkpoints.rename(kept[-1])

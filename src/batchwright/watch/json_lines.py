@@ -34,12 +34,15 @@ class JsonLines:
 
     def append(self, values: Mapping[str, Any]) -> None:
         """Writes one line in one call; on a full disk a partly written line is removed again."""
-        line = encode(values)
-        with explain_full_disk(self.path, len(line)):
+        self.append_lines(encode(values))
+
+    def append_lines(self, lines: bytes) -> None:
+        """Writes whole lines, already encoded, as `append` does."""
+        with explain_full_disk(self.path, len(lines)):
             written = 0
             try:
-                while written < len(line):
-                    written += os.write(self._handle, line[written:])
+                while written < len(lines):
+                    written += os.write(self._handle, lines[written:])
             except OSError:
                 if written:
                     os.ftruncate(self._handle, os.fstat(self._handle).st_size - written)

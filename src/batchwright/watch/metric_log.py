@@ -40,7 +40,37 @@ EVALUATION_SECONDS = "evaluation_seconds"
 MACHINE_DEPENDENT = ("_seconds", "_per_second", "_bytes", "_use")
 
 
-class MetricLog(JsonLines):
+class IterationLines(JsonLines):
+    """Lines that begin with their iteration, in its order."""
+
+    def cut_after(self, iteration: int) -> int:
+        """Drops the lines of later iterations, which a resumed run writes again; returns how many.
+
+        Iterations never descend, so this is one truncation of the file: it is atomic and works on a full disk.
+        """
+        offset = kept = dropped = 0
+        for line in each_line(self.path):
+            found = _iteration_of(line)
+            if dropped or (found is not None and found > iteration):
+                dropped += 1
+            else:
+                kept = offset + len(line)
+            offset += len(line)
+        os.ftruncate(self._handle, kept)
+        self.sync()
+        return dropped
+
+    def keep_beside(self) -> Path:
+        """Renames the file to `<name>.<time>.jsonl` and begins an empty one; returns the new name."""
+        self.sync()
+        kept = free_name_beside(self.path)
+        self.path.rename(kept)
+        self.close()
+        JsonLines.__init__(self, self.path)
+        return kept
+
+
+class MetricLog(IterationLines):
     """`metrics.jsonl`: iterations count up from 0, one line each."""
 
     def __init__(self, path: Path) -> None:
@@ -77,30 +107,12 @@ class MetricLog(JsonLines):
             fcntl.fcntl(self._handle, fcntl.F_SETFL, flags)
 
     def cut_after(self, iteration: int) -> int:
-        """Drops the lines of later iterations, which a resumed run writes again; returns how many.
-
-        Iterations ascend, so this is one truncation of the file: it is atomic and works on a full disk.
-        """
-        offset = kept = dropped = 0
-        for line in each_line(self.path):
-            found = _iteration_of(line)
-            if dropped or (found is not None and found > iteration):
-                dropped += 1
-            else:
-                kept = offset + len(line)
-            offset += len(line)
-        os.ftruncate(self._handle, kept)
-        self.sync()
+        dropped = super().cut_after(iteration)
         self._last = self._last_iteration()
         return dropped
 
     def keep_beside(self) -> Path:
-        """Renames the record to `metrics.<time>.jsonl` and begins an empty one; returns the new name."""
-        self.sync()
-        kept = free_name_beside(self.path)
-        self.path.rename(kept)
-        self.close()
-        super().__init__(self.path)
+        kept = super().keep_beside()
         self._last = -1
         return kept
 
