@@ -59,6 +59,8 @@ def test_the_official_settings_update_once_and_a_quarter_per_step() -> None:
 def test_the_starts_for_discrete_and_continuous_actions(name: str, low: int, high: int, entropy: float) -> None:
     found = plan(preset=name)
     assert low <= found["rollout_transitions"] <= high
+    assert 4 <= found["minibatches"] <= 32
+    assert found.quantities["minibatches"].origin == f"preset {name}"
     assert found["epochs"] in (1, 2)
     assert 1e-4 <= found["learning_rate"] <= 3e-4
     assert 0.99 <= found["gamma"] <= 0.995

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_runs import HEALTHY_FACTS, healthy, history
 
+from batchwright.doctor import outcome_findings, policy_steps
 from batchwright.doctor.finding import DANGER, WARNING, Finding
 from batchwright.doctor.live import LiveDoctor
 from batchwright.doctor.run_history import MOST_RECORDS, Facts, RunHistory
@@ -119,3 +122,29 @@ def test_live_checks_stop_where_they_would_take_more_than_their_share() -> None:
     for k in range(40):
         doctor.check(healthy(k))
     assert doctor.spent_seconds == 1.0
+
+
+@pytest.mark.parametrize(
+    ("facts", "metrics"),
+    [
+        ({"learning_rate": 1e-6}, {"learning_rate": 1e-6, "kl": 1e-8, "episode_return": 20.0}),
+        ({"learning_rate": 0.03}, {"learning_rate": 0.03, "kl": 0.5, "clip_fraction": 0.7, "episode_return": 20.0}),
+        ({"learning_rate": 3e-4}, {"kl": 0.5, "clip_fraction": 0.7, "episode_return": 20.0}),
+        ({"learning_rate": 3e-4}, {"kl": 1e-6, "episode_return": 20.0}),
+    ],
+)
+def test_one_diagnosis_names_one_learning_rate(facts: dict[str, float], metrics: dict[str, float]) -> None:
+    """Stuck, near-zero KL and a learning rate below its range once named 0.0003, 3e-06 and 1e-05 for one run."""
+    found = examine(history(facts, **metrics))
+    named = [words for one in found for flags in one.flags for words in re.findall(r"--learning-rate \S+", flags)]
+    assert len(named) > 1, "findings that propose a rate"
+    assert len(set(named)) == 1
+
+
+def test_what_is_said_during_training_is_the_rate_of_the_last_diagnosis() -> None:
+    """A finding reported early, before the others, names the same reference."""
+    low = history({"learning_rate": 1e-6}, learning_rate=1e-6, kl=1e-8, episode_return=20.0)
+    for symptom in (policy_steps.learning_rate_too_low, policy_steps.kl_near_zero, outcome_findings.stuck):
+        found = symptom(low)
+        assert found is not None
+        assert found.flags[0] == "--learning-rate 0.0003"

@@ -292,3 +292,18 @@ def test_a_network_of_ones_own_is_trained_loaded_and_resumed(tmp_path: Path) -> 
     unfinished = prepare(run_dir=tmp_path / "unfinished", quiet=True, network=linear, **wishes)
     with pytest.raises(UserError, match="network of your own"):
         batchwright.resume(unfinished)
+
+
+def test_training_tells_what_the_plan_warns_of_and_why_the_last_evaluation_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """64 transitions in minibatches of about 30 are 2 x 32; the training return never comes near the threshold."""
+    wishes = SMALL | {"minibatches": None, "minibatch_transitions": 30, "total_steps": 128, "eval_every": 1}
+    result = batchwright.train(run_dir=tmp_path / "run", **(wishes | {"eval_threshold": 400}))
+    shown = capsys.readouterr().out
+    assert "warning: minibatch: 30 requested, 32 used, so that nothing is left over (64 = 2 x 32)." in shown
+    events = read_events(tmp_path / "run" / "events.jsonl")
+    assert "30 requested, 32 used" in events[0]["message"]
+    assert "below --eval-threshold 400; the last evaluation is made all the same" in shown
+    assert len(result.evaluation["returns"]) == 2
+    assert [event["kind"] for event in events].count("evaluation") == 1

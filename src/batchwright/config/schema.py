@@ -404,7 +404,10 @@ class Running:
         "steps after which an evaluated episode is cut, and said to be", "steps", BOTH_RL, high=10**9
     )
     eval_threshold: float | None = setting(
-        "training return below which no evaluation is made", low=-1e12, high=1e12, regimes=BOTH_RL
+        "training return below which no evaluation is made but the last, which is the result of the run",
+        low=-1e12,
+        high=1e12,
+        regimes=BOTH_RL,
     )
     stop_return: float | None = setting(
         "stop when the mean return of the last 100 training episodes reaches this",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from batchwright.doctor.finding import DANGER, LEVERS, MEASURED, PPO_DETAILS, Finding, figure, flag
-from batchwright.doctor.reference_ranges import outside, reference_learning_rate
+from batchwright.doctor.reference_ranges import advised_learning_rate
 from batchwright.doctor.run_history import RunHistory
 from batchwright.planning.quantity import counted
 
@@ -47,7 +47,7 @@ def divergence(history: RunHistory) -> Finding | None:
         return None
     began = int(bad[0]["iteration"]) if bad else first_bad_loss
     rate, norm = history.facts.number("learning_rate"), history.facts.number("max_grad_norm")
-    lower = reference_learning_rate(history) if outside(history, "learning_rate") > 0 else (rate or 3e-4) / 10
+    lower = advised_learning_rate(history, (rate or 3e-4) / 10)
     clip = flag("max_grad_norm", min(0.5, (norm or 0.5)) if (norm or 0) > 0.5 else (norm or 0.5) / 2)
     highest_norm = history.highest("gradient_norm")
     return Finding(

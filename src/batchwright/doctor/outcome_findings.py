@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchwright.doctor.finding import LEVERS, NOTE, WARNING, Finding, figure, flag
+from batchwright.doctor.reference_ranges import advised_learning_rate
 from batchwright.doctor.run_history import Column, RunHistory
 
 LEAST_ITERATIONS = 10
@@ -69,7 +70,7 @@ def stuck(history: RunHistory) -> Finding | None:
     if gain > 1.5 * noise:
         return None
     rate = history.facts.number("learning_rate")
-    flags = [] if rate is None else [flag("learning_rate", min(3e-3, 3 * rate))]
+    flags = [] if rate is None else [flag("learning_rate", advised_learning_rate(history, min(3e-3, 3 * rate)))]
     epochs = history.facts.number("epochs")
     flags += [flag("epochs", int(2 * epochs))] if epochs is not None and epochs < 4 else []
     return Finding(

@@ -19,10 +19,10 @@ from batchwright.doctor.finding import (
     flag,
 )
 from batchwright.doctor.reference_ranges import (
+    advised_learning_rate,
     advised_rollout_steps,
     main_kl_driver,
     outside,
-    reference_learning_rate,
     tuned,
 )
 from batchwright.doctor.run_history import RunHistory
@@ -73,7 +73,7 @@ def learning_rate_too_high(history: RunHistory) -> Finding | None:
     if "learning_rate" in history.facts.from_preset:
         confidence *= 0.6
     severity = WARNING if confidence >= 0.5 else NOTE
-    lower = reference_learning_rate(history) if above > 0 or rate is None else rate / 3
+    lower = advised_learning_rate(history, None if rate is None else rate / 3)
     stop = "" if history.facts.get("algo") != "ppo" else " " + flag("kl_stop", 0.03)
     return Finding(
         "learning-rate-too-high",
@@ -187,7 +187,7 @@ def learning_rate_too_low(history: RunHistory) -> Finding | None:
         return None
     kl = _upper(history, "kl")
     confidence = 0.9 if below > 0 else 0.55
-    raised = reference_learning_rate(history) if below > 0 else min(3e-3, rate * _rate_factor(kl))
+    raised = advised_learning_rate(history, min(3e-3, rate * _rate_factor(kl)))
     return Finding(
         "learning-rate-too-low",
         WARNING if below > 0 else NOTE,
@@ -208,7 +208,8 @@ def kl_too_high(history: RunHistory) -> Finding | None:
     rate = history.facts.number("learning_rate")
     flags = [flag("kl_stop", 0.03)] if history.facts.get("algo") != "a2c" else []
     if rate is not None:
-        flags.insert(0, flag("learning_rate", rate / max(2.0, math.sqrt(kl / TYPICAL_KL))))
+        lower = rate / max(2.0, math.sqrt(kl / TYPICAL_KL))
+        flags.insert(0, flag("learning_rate", advised_learning_rate(history, lower)))
     return Finding(
         "kl-too-high",
         WARNING if kl > 4 * HIGH_KL else NOTE,
@@ -228,6 +229,7 @@ def kl_near_zero(history: RunHistory) -> Finding | None:
         return None
     kl = _upper(history, "kl")
     rate = history.facts.number("learning_rate")
+    raised = None if rate is None else advised_learning_rate(history, min(3e-3, rate * _rate_factor(kl)))
     return Finding(
         "kl-near-zero",
         NOTE,
@@ -235,7 +237,7 @@ def kl_near_zero(history: RunHistory) -> Finding | None:
         f"KL is {figure(kl)} nats per iteration: the policy hardly changes.",
         "too little learning from one rollout (learning rate, epochs, gradient clipping), or nothing left to learn",
         f"{LEVERS}: learning_rate, epochs, max_grad_norm",
-        () if rate is None else (flag("learning_rate", min(3e-3, rate * _rate_factor(kl))),),
+        () if raised is None else (flag("learning_rate", raised),),
         {"kl": kl},
     )
 

@@ -57,10 +57,18 @@ def reference_learning_rate(history: RunHistory) -> float:
     return float(tuned(history, "learning_rate") or DEFAULTS[_algo(history)].learning_rate)
 
 
+def advised_learning_rate(history: RunHistory, inside: float | None) -> float:
+    """What to set the learning rate to: the reference where it is unknown or outside its range, else `inside`."""
+    if inside is None or outside(history, "learning_rate"):
+        return reference_learning_rate(history)
+    return inside
+
+
 def reference_rollout(history: RunHistory) -> int:
     """Transitions per rollout by the planner's defaults."""
     defaults = DEFAULTS[_algo(history)]
-    return defaults.num_envs * defaults.rollout_steps
+    discrete = history.facts.get("discrete")
+    return defaults.num_envs * defaults.steps(discrete if isinstance(discrete, bool) else None)[0]
 
 
 def advised_rollout_steps(history: RunHistory) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchwright.doctor.finding import DANGER, NOTE, WARNING, Finding, figure, flag
+from batchwright.doctor.reference_ranges import advised_learning_rate
 from batchwright.doctor.run_history import RunHistory
 
 REPLAY_RATIO_PAPERS = "Fedus et al., 2020 (arXiv:2007.06700); D'Oro et al., 2023 (replay ratio barrier, ICLR)"
@@ -51,6 +52,7 @@ def q_overestimation(history: RunHistory) -> Finding | None:
     reachable = max(per_step * min(length, 1 / (1 - min(gamma, 0.9999))), 1e-6)
     if late <= best + 2 * reachable or late < 10 * reachable:
         return None
+    rate = history.facts.number("learning_rate")
     return Finding(
         "q-overestimation",
         DANGER,
@@ -59,7 +61,7 @@ def q_overestimation(history: RunHistory) -> Finding | None:
         f"worth about {figure(reachable)} at gamma {figure(gamma)}.",
         "bootstrapping amplifies overestimated values: too many updates per step, or too high a learning rate",
         OVERESTIMATION_PAPERS,
-        tuple(flag("learning_rate", rate / 3) for rate in [history.facts.number("learning_rate")] if rate is not None),
+        () if rate is None else (flag("learning_rate", advised_learning_rate(history, rate / 3)),),
         {"q_mean": late, "best_return": best, "reachable": reachable},
     )
 

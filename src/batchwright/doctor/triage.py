@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from batchwright.doctor import (
@@ -121,7 +123,21 @@ def examine(history: RunHistory) -> list[Finding]:
     if not history.records and not history.events:
         return []
     found = [finding for symptom in SYMPTOMS if (finding := symptom(history)) is not None]
-    return rank(found)
+    return with_one_learning_rate(rank(found))
+
+
+LEARNING_RATE = re.compile(r"--learning-rate \S+")
+
+
+def with_one_learning_rate(ranked: Sequence[Finding]) -> list[Finding]:
+    """One diagnosis names one learning rate: that of the first finding that proposes one."""
+    proposed = next((found[0] for one in ranked for flags in one.flags if (found := LEARNING_RATE.search(flags))), None)
+    if proposed is None:
+        return list(ranked)
+    return [
+        replace(one, flags=tuple(dict.fromkeys(LEARNING_RATE.sub(proposed, flags) for flags in one.flags)))
+        for one in ranked
+    ]
 
 
 def rank(found: Sequence[Finding]) -> list[Finding]:

@@ -40,7 +40,7 @@ def plan_on_policy(
     if ledger.config.experience.by_episodes:
         _plan_episodes(ledger, task)
     else:
-        _plan_steps(ledger, held, divide_exactly)
+        _plan_steps(ledger, task, held, divide_exactly)
     _learning(ledger, task, held)
     rules.check_on_policy(ledger, task, machine)
     if scaling.changes_only_num_envs(ledger):
@@ -62,13 +62,13 @@ def _plan_without_flags(resolved: Resolved, task: TaskFacts, machine: Machine) -
     return plan_on_policy(scaling.without_flags(resolved), task, machine)
 
 
-def _plan_steps(ledger: Ledger, held: scaling.Held, divide_exactly: bool) -> None:
+def _plan_steps(ledger: Ledger, task: TaskFacts, held: scaling.Held, divide_exactly: bool) -> None:
     """Rollouts of a fixed number of steps."""
     defaults = DEFAULTS[ledger.config.algo]
     num_envs = ledger.setting("num_envs", defaults.num_envs, "a start; training measures what the machine handles")
     num_agents = ledger.stated("num_agents") or 1
     seq_length = ledger.stated("seq_length") or 1
-    _settle_rollout_steps(ledger, held, num_envs * num_agents, seq_length)
+    _settle_rollout_steps(ledger, task, held, num_envs * num_agents, seq_length)
     rollout_steps = int(ledger.quantities["rollout_steps"].value or 1)
     factors = f"{counted(num_envs, 'env')} x {counted(rollout_steps, 'step')}"
     if ledger.stated("num_agents") is not None:
@@ -93,17 +93,16 @@ def _plan_steps(ledger: Ledger, held: scaling.Held, divide_exactly: bool) -> Non
     _epochs_and_totals(ledger, held, num_envs * rollout_steps)
 
 
-def _settle_rollout_steps(ledger: Ledger, held: scaling.Held, per_step: int, seq_length: int) -> None:
+def _settle_rollout_steps(ledger: Ledger, task: TaskFacts, held: scaling.Held, per_step: int, seq_length: int) -> None:
     """Stated, held, or the default; a multiple of the sequence length."""
-    defaults = DEFAULTS[ledger.config.algo]
     if held.rollout is not None and not _by_flag(ledger, "rollout_steps"):
         steps = max(1, round(held.rollout / per_step))
         steps = max(1, round(steps / seq_length)) * seq_length
         reason = f"held: {held.rollout} transitions as before / {per_step} per step"
         ledger.settle("rollout_steps", steps, "steps", reason, "--hold transitions-per-update")
         return
-    default = -(-defaults.rollout_steps // seq_length) * seq_length
-    steps = ledger.setting("rollout_steps", default, defaults.why_steps)
+    default, why = DEFAULTS[ledger.config.algo].steps(task.discrete)
+    steps = ledger.setting("rollout_steps", -(-default // seq_length) * seq_length, why)
     if steps % seq_length:
         low, high = max(1, steps // seq_length) * seq_length, -(-steps // seq_length) * seq_length
         fixes = [f"--rollout-steps {value}" for value in sorted({low, high})]

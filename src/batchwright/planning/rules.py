@@ -1,11 +1,13 @@
 """Rules of thumb for on-policy plans: one check each, with a message and a source. They warn and never refuse.
 
-Numbers from a preset are not checked: the preset names its own source.
+Only numbers that the user stated are held against a rule: a preset names its own source, and what the planner chose has
+its reason in the plan.
 """
 
 from __future__ import annotations
 
 from batchwright.core.machine import Machine
+from batchwright.planning.defaults import DEFAULTS
 from batchwright.planning.ledger import Ledger
 from batchwright.planning.plan import TaskFacts
 from batchwright.planning.quantity import PINNED, PRESET, counted
@@ -13,7 +15,10 @@ from batchwright.planning.quantity import PINNED, PRESET, counted
 GUIDE = "rule of thumb, docs/planning/on-policy.md"
 # Rollouts to start with, in transitions.
 STARTING_ROLLOUT = {True: (2_000, 8_200), False: (5_000, 20_500)}
-CONTINUOUS_ROLLOUT = (2_000, 10_300)
+"""By whether actions are discrete."""
+
+MINIBATCH = ("minibatch_transitions", "minibatches")
+ROLLOUT = ("num_envs", "rollout_steps", "rollout_episodes", "num_agents")
 
 
 def check_on_policy(ledger: Ledger, task: TaskFacts, machine: Machine) -> None:
@@ -47,15 +52,18 @@ def _number(ledger: Ledger, name: str) -> int | None:
     return quantity.value
 
 
+def _pinned(ledger: Ledger, *names: str) -> bool:
+    """Whether the user stated one of these numbers: what the planner chose itself is not held against them."""
+    return any(name in ledger.quantities and ledger.quantities[name].source == PINNED for name in names)
+
+
 def _minibatch_size(ledger: Ledger, machine: Machine) -> None:
     size = _number(ledger, "minibatch_transitions")
     if size is None or machine.gpus or ledger.config.algo != "ppo":
         return
-    stated = ledger.quantities["minibatch_transitions"].source == PINNED
-    too_large = size > 256 and stated
     ledger.check(
         "minibatch-size",
-        size >= 32 and not too_large,
+        32 <= size <= 256 or not _pinned(ledger, *MINIBATCH),
         f"a minibatch of {counted(size, 'transition')}; 32-256 suits small networks on a CPU",
         GUIDE,
     )
@@ -72,7 +80,8 @@ def _minibatches_per_epoch(ledger: Ledger) -> None:
         by_size = ledger.stated("minibatch_transitions") is not None
         advice = f": --minibatch-transitions {rollout // better}" if by_size else f": --minibatches {better}"
     noun = "minibatch" if parts == 1 else "minibatches"
-    ledger.check("minibatches-per-epoch", 4 <= parts <= 32, f"{parts} {noun} per epoch; 4-32 is typical{advice}", GUIDE)
+    fits = 4 <= parts <= 32 or not _pinned(ledger, *MINIBATCH)
+    ledger.check("minibatches-per-epoch", fits, f"{parts} {noun} per epoch; 4-32 is typical{advice}", GUIDE)
 
 
 def _action_dimensions(ledger: Ledger, task: TaskFacts) -> None:
@@ -82,7 +91,7 @@ def _action_dimensions(ledger: Ledger, task: TaskFacts) -> None:
     least = 10 * task.action_size
     ledger.check(
         "minibatch-for-actions",
-        size >= least,
+        size >= least or not _pinned(ledger, *MINIBATCH),
         f"a minibatch of {size} for {task.action_size} action dimensions; at least 10 x {task.action_size} = {least}",
         GUIDE,
     )
@@ -94,7 +103,7 @@ def _several_envs(ledger: Ledger) -> None:
         return
     ledger.check(
         "several-envs",
-        envs > 1,
+        envs > 1 or not _pinned(ledger, "num_envs"),
         f"{envs} environment{'s' if envs > 1 else ''}: every minibatch should hold several, so that no single "
         "trajectory dominates it",
         GUIDE,
@@ -102,35 +111,33 @@ def _several_envs(ledger: Ledger) -> None:
 
 
 def _rollout_size(ledger: Ledger, task: TaskFacts) -> None:
+    """Transitions per update, for every algorithm; those of the default, also where they are held, are explained."""
     rollout = _number(ledger, "rollout_transitions")
-    if rollout is None or ledger.quantities["num_envs"].source == PRESET:
+    if rollout is None:
         return
-    algo, kind = ledger.config.algo, "discrete" if task.discrete else "continuous"
+    algo = ledger.config.algo
+    defaults = DEFAULTS[algo]
+    own = not _pinned(ledger, *ROLLOUT) or rollout == defaults.num_envs * defaults.steps(task.discrete)[0]
     if algo == "reinforce":
         ledger.check(
             "reinforce-rollout",
-            rollout >= 1000,
+            rollout >= 1000 or own,
             f"{rollout} transitions per update; REINFORCE needs at least 1000",
             GUIDE,
         )
     if task.discrete is None:
         return
-    if algo == "reinforce" or (algo == "ppo" and task.discrete):
-        low, high = STARTING_ROLLOUT[task.discrete]
-        ledger.check(
-            "starting-rollout",
-            low <= rollout <= high,
-            f"a rollout of {rollout} transitions; {kind} actions start with {low // 1000}k-{high // 1000}k",
-            GUIDE,
-        )
-    elif algo == "ppo":
-        low, high = CONTINUOUS_ROLLOUT
-        ledger.check(
-            "continuous-rollout",
-            low <= rollout <= high,
-            f"a rollout of {rollout} transitions; continuous control uses 2k-10k per update",
-            GUIDE,
-        )
+    kind, (low, high) = "discrete" if task.discrete else "continuous", STARTING_ROLLOUT[task.discrete]
+    # Of whole episodes, what full length gives: shorter ones have fewer.
+    most, at_most = (None, "at most ") if "rollout_episodes" in ledger.quantities else (high, "")
+    standard = "; 2k-10k is standard for PPO" if algo == "ppo" and not task.discrete else ""
+    usual = f"{low // 1000}k-{high // 1000}k{standard}"
+    ledger.check(
+        "starting-rollout",
+        own or (low <= rollout and (most is None or rollout <= most)),
+        f"{at_most}{rollout} transitions per update; {kind} actions start with {usual}",
+        GUIDE,
+    )
 
 
 def _episodes_per_rollout(ledger: Ledger, task: TaskFacts) -> None:
@@ -143,7 +150,7 @@ def _episodes_per_rollout(ledger: Ledger, task: TaskFacts) -> None:
         return
     ledger.check(
         "episodes-per-rollout",
-        16 <= episodes <= 64,
+        16 <= episodes <= 64 or not _pinned(ledger, *ROLLOUT),
         f"{counted(episodes, 'episode')} per rollout{counted_at}; 16-64 keep long ones from dominating the update",
         GUIDE,
     )

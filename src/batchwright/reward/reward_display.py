@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 from batchwright.watch.reward_lines import iteration_line
@@ -15,13 +15,12 @@ ITERATION_LINES = 10
 class RewardDisplay:
     """Implements `Display`: results on the stream unless quiet, warnings on stderr always."""
 
-    def __init__(self, iterations: int, plan_warnings: Sequence[str], quiet: bool, stream: TextIO) -> None:
-        self._iterations, self._plan_warnings = iterations, plan_warnings
-        self._quiet, self._stream = quiet, stream
+    def __init__(self, iterations: int, quiet: bool, stream: TextIO) -> None:
+        self._iterations, self._quiet, self._stream = iterations, quiet, stream
 
     def header(self, run_dir: object, *lines: str) -> None:
         """Shows what a resume goes on from; at a first start the warnings of the plan."""
-        self.show(*(lines or [f"warning: {warning}" for warning in self._plan_warnings]))
+        self.show(*lines)
 
     def iteration(self, record: Mapping[str, Any]) -> None:
         done = int(record["iteration"]) + 1

@@ -96,7 +96,7 @@ def continue_reward(path: str | Path, quiet: bool = False, from_start: bool = Fa
         model = RewardModel(data.spec(settings.hidden))
         with explain_refusal(run.path / SPEC_FILE, "write"):
             write_atomically(run.path / SPEC_FILE, model.spec.to_json().encode())
-        display = RewardDisplay(settings.iterations, plan.warnings, quiet, options.stream)
+        display = RewardDisplay(settings.iterations, quiet, options.stream)
         header = header_lines(plan, data.recording.kind, str(data.recording.path), data.returns)
         display.show(*header, f"run directory: {run}")  # before the recording is read, which may take long
         try:
@@ -130,10 +130,7 @@ def _find_same_data(run: RunDir, resolved: Resolved, settings: RewardSettings) -
 
 
 def _train(learner: RewardLearner, recorder: RunRecorder, begin: Begin) -> RewardState:
-    """Trains to the end; records the plan's warnings at a first start, and names a fix where training diverges."""
-    if not recorder.run.checkpoints.exists():
-        for warning in recorder.plan.warnings:
-            recorder.events.record("warning", 0, warning)
+    """Trains to the end, and names a fix where training diverges."""
     try:
         return train_to_end(learner, recorder, begin)
     except DivergedError as error:

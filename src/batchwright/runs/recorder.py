@@ -81,6 +81,12 @@ class RunRecorder:
     def _make_progress(self, past: Sequence[Mapping[str, Any]]) -> Display:
         return Progress(self.plan, self.options.stream, quiet=self.options.quiet, past=past)
 
+    def show_plan_warnings(self) -> None:
+        """The header of a first start, with the warnings of the plan: changed numbers and broken rules."""
+        for warning in self.plan.warnings:
+            self.events.record("warning", 0, warning)
+        self.display.header(self.run, *(f"warning: {warning}" for warning in self.plan.warnings))
+
     def cut_after(self, iteration: int) -> int:
         """Drops the records of later iterations, which are made again; returns how many iterations."""
         if self.episodes is not None:
@@ -152,20 +158,29 @@ class RunRecorder:
 
     def evaluate(self, state: RunState) -> Record:
         """Metrics of an evaluation; none while the training return is below the threshold."""
-        threshold, moving = self._learner.settings.eval_threshold, self._moving.moving
-        if threshold is not None and (moving is None or moving < threshold):
-            return {}
-        return self._evaluate(state)
+        return {} if self._below_threshold() else self._evaluate(state)
 
     def evaluate_last(self, state: RunState) -> None:
         """Evaluates the last policy and completes the last record, unless that was done before a resume."""
         if self.last_record is None:
             return
+        below = self._below_threshold()
+        if below:
+            text = f"{below}; the last evaluation is made all the same, as it is the result of the run"
+            self.on_warning("remark", int(state.counters.iteration) - 1, text)
         found = self._evaluate(state)
         self.metrics.amend(found)
         self.metrics.sync()
         self._show_record(self.last_record | found)
         self.last_record = None
+
+    def _below_threshold(self) -> str:
+        """A sentence where the training return is below `--eval-threshold`; else empty."""
+        threshold, moving = self._learner.settings.eval_threshold, self._moving.moving
+        if threshold is None or (moving is not None and moving >= threshold):
+            return ""
+        reached = "no episode has ended" if moving is None else f"the training return is {moving:.4g}"
+        return f"{reached}, below --eval-threshold {threshold:g}"
 
     def _evaluate(self, state: RunState) -> Record:
         """Metrics of an evaluation. One that fails is a warning: it costs no training."""

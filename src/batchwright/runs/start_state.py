@@ -49,7 +49,7 @@ def start_or_resume(learner: Learner[StateT], recorder: RunRecorder, begin: Begi
     found = checkpoints.load_last(folder, template, lambda text: recorder.on_warning("checkpoint", 0, text))
     if found is None:
         _start_anew(recorder, begin)
-        recorder.display.header(recorder.run)
+        recorder.show_plan_warnings()
         return fresh
     arrays, manifest, checkpoint = found
     if begin.from_start:
