@@ -1,5 +1,7 @@
 """Replay plans: subsequences, update ratios, and bytes by hand figures."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,10 +128,25 @@ def test_a_buffer_larger_than_memory_is_refused_with_the_largest_that_fits() -> 
         plan(**options, replay_transitions=largest + 1)
 
 
-def test_a_buffer_that_nobody_asked_for_is_cut_to_what_fits_and_that_is_said() -> None:
+def test_a_buffer_that_nobody_asked_for_leaves_half_of_the_memory_and_that_is_said() -> None:
     found = plan(algo="dqn", obs_shape="256,256,3", ram_gb=1)
-    assert 0.89 * GIB < found["buffer_bytes"] <= 0.9 * GIB
-    assert any("cut to" in warning for warning in found.warnings)
+    assert 0.49 * GIB < found["buffer_bytes"] <= 0.5 * GIB
+    (said,) = [warning for warning in found.warnings if "the buffer is cut" in warning]
+    largest = re.search(r"up to (\d+) .90%", said)
+    assert largest
+    stated = plan(algo="dqn", obs_shape="256,256,3", ram_gb=1, replay_transitions=int(largest[1]))
+    assert 0.89 * GIB < stated["buffer_bytes"] <= 0.9 * GIB
+
+
+def test_the_bytes_of_images_stand_beside_those_without_next_observations() -> None:
+    """32 images of 256 x 256 x 3 uint8 are 6 MiB, twice that per update, 64 updates 768 MiB; true draws have both."""
+    found = plan(preset="libero", obs_shape="256,256,3", action_size=7)
+    reasons = {name: quantity.reason for name, quantity in found.quantities.items()}
+    assert "12.0 MiB; 6.0 MiB without next observations" in reasons["batch_bytes"]
+    assert "12.0 MiB; 6.0 MiB without next observations" in reasons["rrd_batch_bytes"]
+    assert "64 updates x 24.0 MiB = 1.5 GiB" in reasons["traffic_bytes_per_iteration"]
+    assert "12.0 MiB per update and 768.1 MiB without next observations" in reasons["traffic_bytes_per_iteration"]
+    assert found["traffic_bytes_per_iteration"] == 64 * 2 * 32 * (2 * 256 * 256 * 3 + 28 + 5)
 
 
 def test_a_transition_larger_than_memory_is_refused() -> None:

@@ -11,6 +11,10 @@ MIB, GIB = 1024**2, 1024**3
 # Share of a memory that a plan may fill: good to here, a warning above, danger from the second figure.
 GOOD_SHARE, DANGER_SHARE = 0.90, 0.95
 
+# Share of RAM that a buffer takes where its size is not stated: as much again is left for activations and compiled
+# programs, the processes of environments, files on their way to disk, and whatever else the machine does.
+DEFAULT_BUFFER_SHARE = 0.5
+
 # Of a frame stack: how far back it reaches.
 AGE_BYTES = 1
 

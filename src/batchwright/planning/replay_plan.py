@@ -9,7 +9,7 @@ from batchwright.config.schema import REPLAY
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine
 from batchwright.planning.ledger import Ledger
-from batchwright.planning.memory import GOOD_SHARE, TransitionBytes, show_bytes, transition_bytes
+from batchwright.planning.memory import DEFAULT_BUFFER_SHARE, GOOD_SHARE, TransitionBytes, show_bytes, transition_bytes
 from batchwright.planning.on_policy_learning import settle_running
 from batchwright.planning.plan import Plan, TaskFacts
 from batchwright.planning.quantity import counted
@@ -190,9 +190,14 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
     one = transition_bytes(task.obs_shape, dtype, task.action_size or 1, discrete)
     stored = one.stored(with_next, frames)
     fits = int(machine.ram_bytes * GOOD_SHARE // stored)
-    if wanted is None and capacity > fits:
-        capacity = max(1, fits)
-        ledger.remark(f"the buffer is cut to the {capacity} transitions that fit in {show_bytes(machine.ram_bytes)}.")
+    half = int(machine.ram_bytes * DEFAULT_BUFFER_SHARE // stored)
+    if wanted is None and capacity > half:
+        ledger.remark(
+            f"the buffer is cut from {capacity} to the {max(1, half)} transitions of {DEFAULT_BUFFER_SHARE:.0%} of "
+            f"{show_bytes(machine.ram_bytes)} RAM: the rest is for updates, environments and other programs. "
+            f"--replay-transitions takes up to {fits} ({GOOD_SHARE:.0%})."
+        )
+        capacity = max(1, half)
     _write_bytes(ledger, one, stored, with_next, frames, dtype)
     if capacity * stored > machine.ram_bytes * GOOD_SHARE:
         raise UserError(
@@ -200,7 +205,7 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
             f"{GOOD_SHARE:.0%} of {show_bytes(machine.ram_bytes)} RAM; the largest that fits is {fits} transitions.",
             [f"--replay-transitions {fits}"] if fits else ["--obs-dtype uint8", "--ram-gb N"],
         )
-    ledger.setting("replay_transitions", capacity, "the whole run, at most a million, at most what fits")
+    ledger.setting("replay_transitions", capacity, f"the whole run, at most a million, at most {DEFAULT_BUFFER_SHARE:.0%} of RAM")
     ledger.settle(
         "buffer_bytes",
         capacity * stored,
@@ -288,23 +293,27 @@ def _write_bytes(ledger: Ledger, one: TransitionBytes, stored: int, with_next: b
         f"{drawn} transitions x {one.batch} B = {show_bytes(batch)}; "
         f"{show_bytes(drawn * one.batch_without_next)} without next observations",
     )
-    traffic = batch
+    traffic, without_next = batch, drawn * one.batch_without_next
     parts = ledger.quantities.get("subsequences_per_update")
     if parts is not None:
         timesteps = int(parts.value or 0) * int(ledger.quantities["subsequence_timesteps"].value or 0)
+        rest = timesteps * one.batch_without_next
         ledger.settle(
             "rrd_batch_bytes",
             timesteps * one.batch,
             "bytes",
-            f"{timesteps} timesteps x {one.batch} B = {show_bytes(timesteps * one.batch)}",
+            f"{timesteps} timesteps x {one.batch} B = {show_bytes(timesteps * one.batch)}; "
+            f"{show_bytes(rest)} without next observations",
         )
         traffic += timesteps * one.batch
+        without_next += rest
     ledger.settle(
         "traffic_bytes_per_iteration",
         traffic * updates,
         "bytes",
         f"{counted(updates, 'update')} x {show_bytes(traffic)} = {show_bytes(traffic * updates)}: moved, never held "
-        "at once",
+        f"at once; {show_bytes(without_next)} per update and {show_bytes(without_next * updates)} without next "
+        "observations",
     )
 
 

@@ -16,8 +16,9 @@ from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, DictSpace, Leaf
 from batchwright.learn.return_decomposition import DecompositionLoss, decomposition_loss
+from batchwright.nets.convolutions import conv_layers
+from batchwright.nets.networks import Inputs
 from batchwright.nets.replay_nets import make_reward_network
-from batchwright.planning.network_plan import FULL_SIDE, image_size
 from batchwright.reward.reward_spec import ModelSpec, unbounded_box
 from batchwright.store.recorded.bank import Bank, Steps, SubsequenceSample
 
@@ -159,12 +160,13 @@ def _normalise(scales: Scales, obs: dict[str, np.ndarray]) -> dict[str, jax.Arra
 
 
 def _refuse_small_images(spec: ModelSpec) -> None:
+    """Refuses what the convolutions cannot take, by the key of the recording."""
     for key, leaf in spec.observation.items():
-        if spaces.is_image(leaf) and isinstance(leaf, Box) and min(image_size(leaf.shape)[:2]) < FULL_SIDE:
-            raise UserError(
-                f"images of {key} have shape {leaf.shape}: a side needs {FULL_SIDE} pixels to be convolved.",
-                ["--obs-keys without it"],
-            )
+        for shape in Inputs(leaf).image_shapes:
+            try:
+                conv_layers(np.random.default_rng(0), shape)
+            except UserError as error:
+                raise UserError(f"{key}: {error.message}", ["--obs-keys without it"]) from None
 
 
 def _global_norm(tree: optax.Updates) -> jax.Array:
