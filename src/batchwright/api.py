@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from batchwright.config.load import Resolved, resolve
 from batchwright.config.presets import PresetNames
-from batchwright.config.schema import ALGOS, DATASET, ON_POLICY, RECORDED, REPLAY, TRAINERS
+from batchwright.config.schema import ALGOS, DATASET, FIELDS, ON_POLICY, RECORDED, REPLAY, TRAINERS
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.core.safe_open import checked_path, explain_refusal, read_json, read_plain
@@ -372,12 +372,41 @@ def prepare_reward(
     return prepare_run(flags, preset, config, run_dir, on_plan)
 
 
-def load_reward(run: str | Path) -> LearnedReward:
-    """The reward model of a run: call it with (obs, action, next_obs) arrays, get one reward per step."""
+def prepare_online_reward(env: str, **settings: Any) -> Path:
+    """A run directory that learns rewards in an environment without updating a policy; nothing trained yet.
+
+    `settings` are those of `prepare`. The algorithm only says how actions are drawn: by default that of the collecting
+    run, else sac or dqn by the kind of actions.
+    """
+    keep_programs()
+    from batchwright.envs import spaces
+    from batchwright.envs.catalog import describe
+    from batchwright.runs.launch import open_run
+
+    stated = resolve({name: value for name, value in settings.items() if name in FIELDS}, settings.get("preset"))
+    chosen: dict[str, Any] = {"reward_only": True}
+    if stated.origin("redistribute") is None:
+        chosen["redistribute"] = "rrd"
+    collecting = settings.get("collecting_run")
+    if collecting is not None:
+        plan = open_run(collecting)[2]
+        settings["collecting_run"] = str(Path(collecting).expanduser().absolute())
+        chosen |= {"algo": plan.algo, "hidden": plan["hidden"], "normalize_obs": plan["normalize_obs"]}
+    elif settings.get("algo") is None:
+        chosen["algo"] = "dqn" if spaces.is_discrete(describe(env).action) else "sac"
+    given = {name: value for name, value in settings.items() if value is not None}
+    return prepare(env, **(chosen | given))
+
+
+def load_reward(run: str | Path, trust: bool = False) -> LearnedReward:
+    """The reward model of a run: call it with (obs, action, next_obs) arrays, get one reward per step.
+
+    `trust` lets code run that the run of somebody else names as its environment.
+    """
     set_up_jax()
     from batchwright.reward.learned_reward import load_reward as load_model
 
-    return load_model(run)
+    return load_model(run, trust)
 
 
 def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:

@@ -109,7 +109,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("run_commands", "put runs side by side, or train presets at equal data"),
     "watch": ("view_commands", "show runs live in a browser"),
     "report": ("view_commands", "write one HTML page about runs that opens offline"),
-    "rrd": ("rrd_command", "train a reward model on the returns of recorded episodes"),
+    "rrd": ("rrd_command", "train a reward model on the returns of episodes, recorded or collected"),
     "doctor": ("doctor_command", "report problems of a run, and flags to try"),
     "presets": ("plan_commands", "list presets, or show one with its source"),
     "envs": ("plan_commands", "list the environments that can be trained here"),

@@ -17,8 +17,9 @@ from batchwright.on_policy.on_policy_factory import (
 from batchwright.on_policy.on_policy_settings import OnPolicySettings
 from batchwright.planning.network_plan import OWN_NETWORK
 from batchwright.planning.plan import Plan
-from batchwright.replay.replay_learner import make_replay_learner, make_replay_policy
-from batchwright.replay.replay_settings import refuse_untrainable_replay
+from batchwright.replay.replay_learner import ReplayLearner, make_replay_learner, make_replay_policy
+from batchwright.replay.replay_settings import ReplaySettings, refuse_untrainable_replay
+from batchwright.replay.reward_only_learner import RewardOnlyLearner, read_policy
 from batchwright.runs.engine_learner import EngineLearner
 
 
@@ -30,7 +31,7 @@ def make_learner(
     if plan.regime == ON_POLICY:
         return make_on_policy_learner(plan, env, on_event, network)
     if plan.regime == REPLAY:
-        return make_replay_learner(plan, env, on_event)
+        return make_replay_learner(plan, env, on_event, _replay_kind(plan))
     raise _no_learner(plan)
 
 
@@ -48,7 +49,13 @@ def refuse_untrainable(plan: Plan) -> None:
     """Refuses what can be planned and not trained; called before a run directory is made."""
     if plan.regime == REPLAY:
         refuse_untrainable_replay(plan)
+        if ReplaySettings.from_plan(plan).collecting_run is not None:
+            read_policy(ReplaySettings.from_plan(plan))
     refuse_untrainable_on_policy(plan)
+
+
+def _replay_kind(plan: Plan) -> type[ReplayLearner]:
+    return RewardOnlyLearner if ReplaySettings.from_plan(plan).reward_only else ReplayLearner
 
 
 def refuse_missing_network(plan: Plan, network: NetworkMaker | None) -> None:

@@ -1,8 +1,9 @@
-"""The command rrd: trains a reward model on recorded episodes."""
+"""The command rrd: trains a reward model on recorded episodes, or online in an environment."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from batchwright.commands.parser import RECORDING, Parser, add_settings
@@ -13,25 +14,29 @@ from batchwright.planning.plan import Plan
 
 
 def rrd(words: list[str]) -> int:
-    """`batchwright rrd DATA [...]`."""
+    """`batchwright rrd DATA [...]` or `batchwright rrd ENV [...]`."""
+    if words and names_environment(words[0]):
+        return _online(words)
     parser = Parser(
         prog="batchwright rrd",
-        description="Learns rewards of single steps from the returns of recorded episodes, without an environment.",
+        description="Learns rewards of single steps from the returns of episodes: of recorded ones (DATA), or of those "
+        "that an environment (ENV) gives to random actions or to the policy of another run. batchwright rrd ENV --help "
+        "lists the flags of the second form.",
         allow_abbrev=False,
     )
     add_settings(parser, subject=RECORDING)
-    parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept; runs/... when not stated")
+    _add_output(parser)
     parser.add_argument("--show", action="store_true", help="only show what the recording holds")
-    parser.add_argument("--show-plan", action="store_true", help="print the whole plan before training")
-    parser.add_argument("--quiet", action="store_true", help="print only warnings and the result")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON, nothing else")
     stated = parser.read(words)
     data, preset, config = stated.pop("data"), stated.pop("preset"), stated.pop("config")
     run_dir, show, show_plan, quiet, as_json = (
         stated.pop(name) for name in ("run_dir", "show", "show_plan", "quiet", "json")
     )
     if data is None and config is None:
-        raise UserError("rrd needs recorded episodes.", ["batchwright rrd FOLDER", "batchwright rrd --help"])
+        raise UserError(
+            "rrd needs recorded episodes or an environment.",
+            ["batchwright rrd FOLDER", "batchwright rrd Pendulum-v1", "batchwright rrd --help"],
+        )
     if show:
         _show({"data": data, **stated}, preset, config, as_json)
         return 0
@@ -42,6 +47,49 @@ def rrd(words: list[str]) -> int:
     on_plan = _show_plan if show_plan and not as_json else None
     run = prepare_reward(data, preset=preset, config=config, run_dir=run_dir, on_plan=on_plan, **stated)
     return finish(lambda: resume_reward(run, quiet=quiet or as_json), as_json)
+
+
+def names_environment(subject: str) -> bool:
+    """Whether the first word names an environment: it is no flag and no path, and a catalogue knows it."""
+    if subject.startswith("-") or Path(subject).expanduser().exists():
+        return False
+    from batchwright.envs.catalog import describe
+
+    try:
+        describe(subject)
+    except UserError:
+        return False
+    return True
+
+
+def _online(words: list[str]) -> int:
+    """Collects in an environment and learns the reward network alone."""
+    parser = Parser(
+        prog="batchwright rrd ENV",
+        description="Collects with random actions, or with the policy of --collecting-run, and learns the rewards of "
+        "single steps from the returns of the episodes. No policy is updated.",
+        allow_abbrev=False,
+    )
+    add_settings(parser, leave_out=("dataset", "recorded", "hardware"))
+    _add_output(parser)
+    stated = parser.read(words)
+    env, run_dir, show_plan, quiet, as_json = (
+        stated.pop(name) for name in ("env", "run_dir", "show_plan", "quiet", "json")
+    )
+
+    from batchwright.api import prepare_online_reward, resume
+    from batchwright.commands.train_commands import finish
+
+    on_plan = _show_plan if show_plan and not as_json else None
+    run = prepare_online_reward(env, run_dir=run_dir, quiet=quiet or as_json, on_plan=on_plan, **stated)
+    return finish(lambda: resume(run, quiet=quiet or as_json), as_json)
+
+
+def _add_output(parser: Parser) -> None:
+    parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept; runs/... when not stated")
+    parser.add_argument("--show-plan", action="store_true", help="print the whole plan before training")
+    parser.add_argument("--quiet", action="store_true", help="print only warnings and the result")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, nothing else")
 
 
 def _show_plan(plan: Plan) -> None:

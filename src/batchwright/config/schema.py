@@ -129,6 +129,13 @@ class Replay:
         choices=REDISTRIBUTIONS,
         regimes=BOTH_RRD,
     )
+    reward_only: bool | None = setting(
+        "learn the reward network alone: actions are random, or those of --collecting-run, and no policy is updated",
+        regimes=(REPLAY,),
+    )
+    collecting_run: str | None = setting(
+        "run directory whose trained policy collects, with --reward-only", regimes=(REPLAY,)
+    )
     reward_learning_rate: float | None = setting(
         "learning rate of the reward network", low=1e-12, high=10.0, regimes=(REPLAY,)
     )

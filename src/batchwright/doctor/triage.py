@@ -69,6 +69,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
     machine_findings.accelerator_idle,
 )
 
+REWARD_ONLY_SYMPTOMS: tuple[Symptom, ...] = (
+    failure_findings.nan_from_environment,
+    failure_findings.divergence,
+    scale_findings.observation_scale,
+    replay_findings.rrd_constant_returns,
+    replay_findings.reward_model_variance,
+    machine_findings.memory_near_limit,
+    machine_findings.environment_bound,
+    machine_findings.update_bound,
+    machine_findings.accelerator_idle,
+)
+
 OUTCOMES = ("stuck", "wild-swings", "evaluation-below-training", "overfitting-the-batch")
 MOVEMENT = ("kl-too-high", "kl-near-zero", "clip-fraction-high")
 LEARNING = (*OUTCOMES, *MOVEMENT, "entropy-collapse", "explained-variance-negative")
@@ -122,7 +134,9 @@ def examine(history: RunHistory) -> list[Finding]:
     """Like `triage`, for a `RunHistory`; an empty record has no findings."""
     if not history.records and not history.events:
         return []
-    found = [finding for symptom in SYMPTOMS if (finding := symptom(history)) is not None]
+    # A reward network that learns alone leaves the policy as it is: findings about learning it do not apply.
+    symptoms = REWARD_ONLY_SYMPTOMS if history.facts.get("reward_only") else SYMPTOMS
+    found = [finding for symptom in symptoms if (finding := symptom(history)) is not None]
     return with_one_learning_rate(rank(found))
 
 

@@ -99,7 +99,8 @@ def _replay(values: Values) -> str:
         f"        | {_of(values['updates_per_iteration'], 'time')} per iteration",
         "        v",
     ]
-    draws = [f"policy and critics: {_of(values['transitions_per_update'], 'transition')} at random"]
+    drawn = values["transitions_per_update"]
+    draws = [f"policy and critics: {_of(drawn, 'transition')} at random" if drawn else "policy: never updated"]
     if values.get("subsequences_per_update"):
         parts, length = values["subsequences_per_update"], values["subsequence_timesteps"]
         draws.append(f"reward network: {_of(parts, 'subsequence')} x {_of(length, 'timestep')}, one episode each")

@@ -13,6 +13,16 @@ RRD_NUMBERS = ("rrd_timesteps_per_update", "subsequence_timesteps", "reward_lear
 def settle_redistribution(ledger: Ledger, task: TaskFacts) -> None:
     """Settings of the rewards that replace the environment's."""
     way = ledger.stated("redistribute")
+    if ledger.stated("reward_only"):
+        _refuse_without_network(ledger, way)
+        ledger.adopt("reward_only", True, "")
+        ledger.setting("collecting_run", "random actions", "no trained policy is stated", unit="")
+    elif ledger.stated("collecting_run"):
+        raise UserError(
+            f"{ledger.place('collecting_run')} collects for a reward network alone; {ledger.config.algo} collects with "
+            "the policy it learns.",
+            ["--reward-only", ledger.without("collecting_run")],
+        )
     ledger.setting("episodic_reward", False, "rewards are the environment's own", unit="")
     if way is None:
         _refuse_numbers(ledger, RRD_NUMBERS, "needs return decomposition", "--redistribute rrd")
@@ -26,6 +36,12 @@ def settle_redistribution(ledger: Ledger, task: TaskFacts) -> None:
         _whole_episodes(ledger, task)
     else:
         _subsequences(ledger, how=way)
+
+
+def _refuse_without_network(ledger: Ledger, way: str | None) -> None:
+    if way is None or way == "ircr":
+        given = "no return decomposition is stated" if way is None else "ircr has none"
+        raise UserError(f"--reward-only learns a reward network; {given}.", ["--redistribute rrd --reward-only"])
 
 
 def _refuse_numbers(ledger: Ledger, names: tuple[str, ...], why: str, instead: str) -> None:

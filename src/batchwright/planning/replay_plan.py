@@ -29,8 +29,11 @@ def plan_replay(resolved: Resolved, task: TaskFacts, machine: Machine, measured:
     algo = ledger.config.algo
     _refuse_wrong_actions(algo, task)
     steps = _collection(ledger)
-    _updates(ledger, steps, task, machine)
-    settle_redistribution(ledger, task)
+    if ledger.stated("reward_only"):
+        _settle_reward_updates(ledger, steps, task)
+    else:
+        _updates(ledger, steps, task, machine)
+        settle_redistribution(ledger, task)
     total = ledger.setting("total_steps", REPLAY_DEFAULTS[algo].total_steps, "a first run on two cores")
     iterations = ledger.settle_iterations(total, steps)
     warmup = ledger.setting(
@@ -100,6 +103,33 @@ def _collection(ledger: Ledger) -> int:
         f"{counted(envs, 'env')} x {counted(rollout_steps, 'step')}",
     )
     return int(envs * rollout_steps)
+
+
+def _settle_reward_updates(ledger: Ledger, steps: int, task: TaskFacts) -> None:
+    """Updates of a reward network alone: no transitions are drawn for a policy."""
+    for name in ("transitions_per_update", "hold"):
+        origin = ledger.resolved.origin(name)
+        if origin is not None and origin.kind != "preset":
+            raise UserError(
+                f"{ledger.place(name)} is for updates of a policy; --reward-only makes none.",
+                [ledger.without(name), "leave out --reward-only"],
+            )
+    ledger.settle("transitions_per_update", 0, "transitions", "no policy is updated: the reward network learns alone")
+    settle_redistribution(ledger, task)
+    updates = int(ledger.setting("updates_per_iteration", steps, "one reward update per environment step"))
+    ledger.settle(
+        "updates_per_step",
+        round(updates / steps, 6),
+        "updates per step",
+        f"{counted(updates, 'reward update')} / {counted(steps, 'step')}",
+    )
+    parts, length = (int(ledger.quantities[n].value or 1) for n in ("subsequences_per_update", "subsequence_timesteps"))
+    ledger.settle(
+        "reuse",
+        round(updates * parts * length / steps, 4),
+        "draws per transition",
+        f"{counted(updates, 'update')} x {parts * length} timesteps drawn / {steps} collected, on average",
+    )
 
 
 def _updates(ledger: Ledger, steps: int, task: TaskFacts, machine: Machine) -> None:
@@ -205,7 +235,8 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
             f"{GOOD_SHARE:.0%} of {show_bytes(machine.ram_bytes)} RAM; the largest that fits is {fits} transitions.",
             [f"--replay-transitions {fits}"] if fits else ["--obs-dtype uint8", "--ram-gb N"],
         )
-    ledger.setting("replay_transitions", capacity, f"the whole run, at most a million, at most {DEFAULT_BUFFER_SHARE:.0%} of RAM")
+    share = f"at most {DEFAULT_BUFFER_SHARE:.0%} of RAM"
+    ledger.setting("replay_transitions", capacity, f"the whole run, at most a million, {share}")
     ledger.settle(
         "buffer_bytes",
         capacity * stored,
@@ -286,13 +317,14 @@ def _write_bytes(ledger: Ledger, one: TransitionBytes, stored: int, with_next: b
         f"stored: {_obs_bytes(one, frames)} ({dtype}), {one.action} B action, {shared}",
     )
     batch = drawn * one.batch
-    ledger.settle(
-        "batch_bytes",
-        batch,
-        "bytes",
-        f"{drawn} transitions x {one.batch} B = {show_bytes(batch)}; "
-        f"{show_bytes(drawn * one.batch_without_next)} without next observations",
-    )
+    if drawn:
+        ledger.settle(
+            "batch_bytes",
+            batch,
+            "bytes",
+            f"{drawn} transitions x {one.batch} B = {show_bytes(batch)}; "
+            f"{show_bytes(drawn * one.batch_without_next)} without next observations",
+        )
     traffic, without_next = batch, drawn * one.batch_without_next
     parts = ledger.quantities.get("subsequences_per_update")
     if parts is not None:

@@ -103,12 +103,17 @@ class ReplayLearner(EngineLearner[ReplayState]):
         iteration, env_steps = int(state.counters.iteration), int(state.counters.env_steps)
         settings = self.replay_settings
         shape = settings.rollout_steps, settings.num_envs
-        noise = self.algorithm.exploration_noise(self.streams.number("actions", iteration), shape, env_steps)
+        steps = self.steps_of_exploration(env_steps)
+        noise = self.algorithm.exploration_noise(self.streams.number("actions", iteration), shape, steps)
         collect_state, rollout, episodes = self.collect(state.train.params, stats, state.collect_state, noise)
         jax.block_until_ready(rollout)  # type: ignore[no-untyped-call]
         if self.actions_since_start is not None:
             self.actions_since_start.append(np.asarray(rollout.action))
         return CollectResult(collect_state, rollout, episodes, rollout.action, settings.steps_per_iteration)
+
+    def steps_of_exploration(self, env_steps: int) -> int:
+        """The steps that schedules of exploration go by."""
+        return env_steps
 
     def _store(self, collected: CollectResult) -> bool:
         """Puts a rollout into the buffer; False where a number is not finite: such rollouts never enter it."""
@@ -170,16 +175,21 @@ class ReplayLearner(EngineLearner[ReplayState]):
     def _non_finite_params(self, learned: Learned) -> str | None:
         if learned.finite:
             return None
-        loss = learned.metrics["critic_loss"]
+        loss = self.loss_of(learned)
         if np.isfinite(np.asarray(learned.train.params)).all():
             return f"a critic, target or reward parameter is not finite after the update (loss {loss})"
         return locate_in_params(learned.train.params, self.policy, learned.metrics | {"loss": loss})
 
+    def loss_of(self, learned: Learned) -> float:
+        """The loss that the record shows."""
+        return learned.metrics["critic_loss"]
+
     def _metrics(self, before: ReplayState, kept: ReplayState, learned: Learned, hyper: ReplayHyper) -> Record:
         """Metrics of the record; `kept` has the parameters that the run goes on with."""
-        metrics: Record = learned.metrics | self.algorithm.metrics(int(before.counters.env_steps))
+        steps = self.steps_of_exploration(int(before.counters.env_steps))
+        metrics: Record = learned.metrics | self.algorithm.metrics(steps)
         if learned.updates:
-            metrics["loss"] = learned.metrics["critic_loss"]
+            metrics["loss"] = self.loss_of(learned)
             metrics["updates_per_step"] = learned.updates / self.replay_settings.steps_per_iteration
         return metrics | {
             "updates": learned.updates,
@@ -251,7 +261,9 @@ def _allocate_buffer(settings: ReplaySettings, engine: Engine, action_size: int)
         ) from error
 
 
-def make_replay_learner(plan: Plan, env: str, on_event: OnEvent | None = None) -> ReplayLearner:
+def make_replay_learner(
+    plan: Plan, env: str, on_event: OnEvent | None = None, kind: type[ReplayLearner] = ReplayLearner
+) -> ReplayLearner:
     """The learner of a replay plan: programs are compiled on first use, the buffer's memory is taken here."""
     refuse_untrainable_replay(plan)
     settings = ReplaySettings.from_plan(plan)
@@ -264,7 +276,7 @@ def make_replay_learner(plan: Plan, env: str, on_event: OnEvent | None = None) -
         components=NO_COMPONENTS,
         step_timeout=settings.run.step_timeout,
     )
-    return ReplayLearner(settings, env, engine, on_event)
+    return kind(settings, env, engine, on_event)
 
 
 def make_replay_policy(plan: Plan, engine: Engine) -> Policy:

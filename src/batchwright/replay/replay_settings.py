@@ -9,7 +9,7 @@ from typing import TypeVar
 from batchwright.core.errors import UserError
 from batchwright.planning.network_plan import hidden_sizes
 from batchwright.planning.plan import Plan
-from batchwright.planning.quantity import Value
+from batchwright.planning.quantity import DERIVED, Value
 from batchwright.runs.run_settings import RunSettings
 
 OwnT = TypeVar("OwnT")
@@ -32,6 +32,10 @@ class ReplaySettings:
     transitions_per_update: int
 
     episodic_reward: bool
+    reward_only: bool
+    """Whether the reward network learns alone, and no policy is updated."""
+    collecting_run: str | None
+    """The run whose policy collects; None for random actions. Only with `reward_only`."""
     redistribute: str | None
     """How rewards are made of episode returns; None where they are used as they are."""
     reward_learning_rate: float
@@ -77,6 +81,8 @@ class ReplaySettings:
             updates_per_iteration=plan["updates_per_iteration"],
             transitions_per_update=plan["transitions_per_update"],
             episodic_reward=plan["episodic_reward"],
+            reward_only=bool(plan.get("reward_only")),
+            collecting_run=_stated(plan, "collecting_run"),
             redistribute=plan.get("redistribute"),
             reward_learning_rate=plan.get("reward_learning_rate", 0.0),
             subsequences_per_update=plan.get("subsequences_per_update", 0),
@@ -110,6 +116,12 @@ class ReplaySettings:
     def learns_rewards(self) -> bool:
         """Whether a reward network relabels the transitions that the policy learns from."""
         return self.redistribute not in (None, "ircr")
+
+
+def _stated(plan: Plan, name: str) -> str | None:
+    """A text that the user stated; None where the plan has the default's description."""
+    quantity = plan.quantities.get(name)
+    return None if quantity is None or quantity.source == DERIVED else str(quantity.value)
 
 
 def refuse_untrainable_replay(plan: Plan) -> None:

@@ -110,10 +110,10 @@ class RewardSample(NamedTuple):
 class ReplaySample(NamedTuple):
     """What U updates learn from: rows of the buffer, or their transitions where these were gathered on the host."""
 
-    transitions: Draw | Batch  # [U, B, ...]
+    transitions: Draw | Batch | None  # [U, B, ...]; None where no policy is updated
     guidance: Array | None  # [U, B] rewards that replace the stored ones
     rewards: RewardSample | None
-    noise: Array  # [U, ...] of the algorithm
+    noise: Array | None  # [U, ...] of the algorithm
 
 
 def polyak(target: jax.Array, online: jax.Array, rate: ArrayLike) -> jax.Array:

@@ -56,7 +56,9 @@ class ReplayUpdater:
         self, algorithm: ReplayAlgorithm[Any], reward_model: RewardModel | None, settings: ReplaySettings
     ) -> None:
         self.updates, self.update_bytes = settings.updates_per_iteration, settings.update_bytes
-        self.compiled: ReplayUpdate = jax.jit(make_replay_update(algorithm, reward_model))
+        self.compiled: ReplayUpdate = jax.jit(
+            make_replay_update(algorithm, reward_model, updates_policy=not settings.reward_only)
+        )
 
     def __call__(
         self,
@@ -97,6 +99,8 @@ def _gathered(frames: Frames, sample: ReplaySample) -> ReplaySample:
     rewards = sample.rewards
     if rewards is not None:
         rewards = rewards._replace(timesteps=_fetch(frames, rewards.timesteps))
+    if sample.transitions is None:
+        return sample._replace(rewards=rewards)
     return sample._replace(transitions=_fetch(frames, sample.transitions), rewards=rewards)
 
 
@@ -132,10 +136,13 @@ class _StackedMetrics:
         return dict(zip(self.names, self.values.mean(0), strict=True))
 
 
-def make_replay_update(algorithm: ReplayAlgorithm[Any], reward_model: RewardModel | None) -> ReplayUpdate:
+def make_replay_update(
+    algorithm: ReplayAlgorithm[Any], reward_model: RewardModel | None, *, updates_policy: bool = True
+) -> ReplayUpdate:
     """A function of (train state, state of the reward model, frames, observation statistics, hyper, sample); jit it.
 
-    Without frames the sample holds transitions instead of rows of the buffer.
+    Without frames the sample holds transitions instead of rows of the buffer. Without `updates_policy` only the reward
+    model learns.
     """
 
     def update(
@@ -151,11 +158,15 @@ def make_replay_update(algorithm: ReplayAlgorithm[Any], reward_model: RewardMode
         ) -> tuple[tuple[TrainState, ParamsAndOpt | None], _StackedMetrics]:
             (train, rewards), (sample, step_sizes) = carry, inputs
             metrics: Metrics = {}
-            batch = _fetch(frames, sample.transitions)
             if reward_model is not None:
                 assert rewards is not None and sample.rewards is not None
                 timesteps = _fetch(frames, sample.rewards.timesteps)
                 rewards, metrics = reward_model.fit(rewards, timesteps, sample.rewards, hyper, step_sizes)
+            if not updates_policy:
+                return (train, rewards), _StackedMetrics.of(metrics)
+            assert sample.transitions is not None and sample.noise is not None
+            batch = _fetch(frames, sample.transitions)
+            if reward_model is not None and rewards is not None:
                 batch = reward_model.relabel(rewards, batch)
             elif sample.guidance is not None:
                 batch = batch._replace(reward=jnp.asarray(sample.guidance))
@@ -242,6 +253,10 @@ class RewardModel:
             "reward_model_gradient_norm": norm,
         }
         return state, metrics
+
+    def predict(self, params: jax.Array, batch: Batch) -> jax.Array:
+        """Rewards [B] of transitions, from the parameters as one vector."""
+        return self._net.apply(self._unravel(params), batch.obs, batch.action, batch.next_obs)
 
     def relabel(self, state: ParamsAndOpt, batch: Batch) -> Batch:
         """The batch with predicted rewards: never cached, never differentiated."""

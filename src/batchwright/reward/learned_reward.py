@@ -12,15 +12,21 @@ import numpy as np
 import optax
 from numpy.typing import ArrayLike
 
+from batchwright.config.schema import REPLAY
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
 from batchwright.core.safe_open import read_plain
+from batchwright.core.trust import check_trust
 from batchwright.envs import spaces
+from batchwright.envs.catalog import describe
 from batchwright.envs.spaces import Discrete, Leaf, MultiDiscrete
+from batchwright.nets.policy import unraveller
+from batchwright.planning.network_plan import hidden_sizes
 from batchwright.reward.reward_model import ROWS_AT_ONCE, RewardModel, Scales
 from batchwright.reward.reward_spec import SPEC_FILE, ModelSpec
 from batchwright.reward.reward_state import start_state
 from batchwright.runs import checkpoints
+from batchwright.runs.launch import open_run
 from batchwright.store.recorded.bank import Steps
 
 Values = ArrayLike | Mapping[str, ArrayLike]
@@ -102,12 +108,16 @@ def _arrays(given: Values, leaves: Mapping[str, Leaf], name: str) -> tuple[dict[
     return arrays, leads.pop()
 
 
-def load_reward(run: str | Path) -> LearnedReward:
-    """The reward model of a run's last good checkpoint. It needs no recording, and it runs no code of a file.
+def load_reward(run: str | Path, trust: bool = False) -> LearnedReward:
+    """The reward model of a run's last good checkpoint; it needs no recording.
 
-    A damaged checkpoint is passed over with a Python warning.
+    Of a run in an environment, its reward network: on its own (`batchwright rrd ENV`) or beside a policy. That asks the
+    environment for its spaces, whose code runs only where it is trusted. A damaged checkpoint is passed over with a
+    Python warning.
     """
     directory = RunDir.open(run)
+    if not (directory.path / SPEC_FILE).exists():
+        return _load_online(directory, trust)
     model = RewardModel(_read_spec(directory))
     template = start_state(model, 0, model.unit_scales())
     found = checkpoints.load_last(directory.checkpoints, template, lambda text: warnings.warn(text, stacklevel=4))
@@ -116,6 +126,44 @@ def load_reward(run: str | Path) -> LearnedReward:
     state, manifest, _ = found
     params, scales = jax.tree.map(jnp.asarray, (state.params, state.scales))
     return LearnedReward(model, params, scales, manifest["iteration"])
+
+
+def _load_online(run: RunDir, trust: bool) -> LearnedReward:
+    """The reward network that a replay run learned beside its policy, or alone."""
+    _, resolved, plan = open_run(run.path)
+    if plan.regime != REPLAY or plan.get("reward_learning_rate") is None:
+        raise UserError(
+            f"{run} learned no reward network: it has no {SPEC_FILE} and no return decomposition.",
+            ["batchwright rrd DATA", "batchwright rrd ENV", "batchwright.load(run)"],
+        )
+    check_trust(run, resolved.config.task.env, trust)
+    task = describe(str(resolved.config.task.env))
+    model = RewardModel(ModelSpec(_by_key(task.observation), _by_key(task.action), hidden_sizes(plan) or ()))
+    found = checkpoints.load_named(run.checkpoints, lambda text: warnings.warn(text, stacklevel=4))
+    if found is None:
+        raise UserError(f"{run} has no checkpoint yet.", [f"batchwright resume {run}"])
+    arrays, manifest = found
+    params = unraveller(model.init(0)[0])(jnp.asarray(arrays[".reward_model.params"]))
+    return LearnedReward(model, params, _half_ranges(model), manifest["iteration"])
+
+
+def _by_key(spec: spaces.Spec) -> dict[str, Leaf]:
+    """The leaves of a space by the path to each; a space of one leaf has the key `value`."""
+    return {"/".join(map(str, path)) or "value": leaf for path, leaf in spaces.leaves(spec)}
+
+
+def _half_ranges(model: RewardModel) -> Scales:
+    """Scales of a network that saw observations as they are, and boxes of actions in units of half their range."""
+    scales, means, stds = model.unit_scales(), [], []
+    for leaf in model.spec.action.values():
+        size = spaces.action_size(leaf)
+        low, high = -np.ones(size), np.ones(size)
+        if isinstance(leaf, spaces.Box) and np.isfinite(leaf.low).all() and np.isfinite(leaf.high).all():
+            low, high = np.ravel(leaf.low), np.ravel(leaf.high)
+        means.append((high + low) / 2)
+        stds.append((high - low) / 2)
+    mean, std = (jnp.asarray(np.concatenate(parts), jnp.float32) for parts in (means, stds))
+    return scales._replace(action=scales.action._replace(mean=mean, std=std))
 
 
 def _read_spec(run: RunDir) -> ModelSpec:

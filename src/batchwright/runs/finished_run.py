@@ -63,7 +63,7 @@ def read_finished(run: RunDir, plan: Plan) -> FinishedRun | None:
     if end != "finished" and not solved and not at_end:
         return None
     return FinishedRun(
-        evaluation=evaluation_of(events, iterations),
+        evaluation=evaluation_of(events, iterations) or _fit_of(events, iterations - 1),
         iterations=iterations,
         env_steps=env_steps,
         solved=solved,
@@ -91,3 +91,12 @@ def evaluation_of(events: Sequence[Mapping[str, Any]], iterations: int) -> dict[
         return {}
     places = [place for place in cut if isinstance(place, int)] if isinstance(cut, list) else []
     return summarise(returns, places)
+
+
+def _fit_of(events: Sequence[Mapping[str, Any]], iteration: int) -> dict[str, Any]:
+    """The fit of a reward network that was learned alone; empty where none was measured."""
+    names = ("episodes", "correlation", "spearman", "error", "constant_error", "error_share", "step_spearman")
+    for event in reversed(events):
+        if event["kind"] == "fit" and event["iteration"] == iteration and event.get("episodes"):
+            return {"episodes": event["episodes"], "mean": None, "fit": {n: event[n] for n in names if n in event}}
+    return {}

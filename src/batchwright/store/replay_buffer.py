@@ -185,7 +185,7 @@ class ReplayBuffer:
     def _subsequences(
         self, spans: Spans, chosen: NDArray[Any], offset_MK: NDArray[Any], mask_MK: NDArray[np.float32]
     ) -> Subsequences:
-        draw = self._rows_of(spans.first[chosen, None] + offset_MK, spans.column[chosen, None])
+        draw = self.rows_of(spans.first[chosen, None] + offset_MK, spans.column[chosen, None])
         return Subsequences(
             draw, spans.episode_return[chosen].astype(np.float32), spans.length[chosen].astype(np.int32), mask_MK
         )
@@ -195,9 +195,10 @@ class ReplayBuffer:
         place = rng.integers(0, ends[-1], count)
         span = np.searchsorted(ends, place, side="right")
         step = spans.first[span] + place - (ends[span] - spans.length[span])
-        return self._rows_of(step, spans.column[span]), span, spans
+        return self.rows_of(step, spans.column[span]), span, spans
 
-    def _rows_of(self, step: NDArray[Any], column: NDArray[Any]) -> Draw:
+    def rows_of(self, step: NDArray[Any], column: NDArray[Any]) -> Draw:
+        """The rows of steps, counted from the start, of columns."""
         row = (step % self.steps) * self.num_envs + column
         next_row = ((step + 1) % self.steps) * self.num_envs + column
         both: Any = row.astype(np.int32), next_row.astype(np.int32)

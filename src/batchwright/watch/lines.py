@@ -53,8 +53,9 @@ def _replay_configuration(plan: Plan) -> str:
             plan["updates_per_iteration"],
             f"updates per iteration, {plan['updates_per_step']:g} per step",
         ),
-        ("BATCH_SIZE", plan["transitions_per_update"], "transitions per update"),
     ]
+    if plan["transitions_per_update"]:
+        rows.append(("BATCH_SIZE", plan["transitions_per_update"], "transitions per update"))
     if plan.get("subsequences_per_update"):
         parts = counted(plan["subsequences_per_update"], "subsequence")
         rows += [
@@ -74,11 +75,11 @@ def batch_header(plan: Plan) -> str:
         size = _size(plan)
         parts.append(f"{size} minibatch size" if size.isdigit() else f"minibatch size {size}")
     elif plan.get("transitions_per_update") is not None:
-        drawn = counted(plan["transitions_per_update"], "transition")
+        drawn = [counted(plan["transitions_per_update"], "transition")] if plan["transitions_per_update"] else []
         if plan.get("subsequences_per_update"):
             parts_drawn = counted(plan["subsequences_per_update"], "subsequence")
-            drawn += f" + {parts_drawn} ({counted(plan['subsequence_timesteps'], 'timestep')} each)"
-        parts.append(f"{counted(plan['updates_per_iteration'], 'update')} on {drawn}")
+            drawn.append(f"{parts_drawn} ({counted(plan['subsequence_timesteps'], 'timestep')} each)")
+        parts.append(f"{counted(plan['updates_per_iteration'], 'update')} on {' + '.join(drawn)}")
     return "Batch Training: " + ", ".join(parts)
 
 
@@ -127,6 +128,8 @@ def focus_of(record: Mapping[str, Any]) -> tuple[str, float] | None:
 def evaluation_line(summary: Mapping[str, Any]) -> str:
     """The figures of an evaluation, from the result of `summarise`."""
     episodes = counted(summary["episodes"], "episode")
+    if summary.get("fit"):
+        return _fit_line(summary["fit"], episodes)
     if summary.get("mean") is None:
         return f"no return over {episodes}"
     low, high = summary["iqr"]
@@ -142,6 +145,14 @@ def evaluation_line(summary: Mapping[str, Any]) -> str:
         excluded += f"; {counted(len(summary['cut_episodes']), 'episode')} cut at the step limit"
     success = f"; success {summary['success_rate']:.0%}" if summary.get("success_rate") is not None else ""
     return f"{text} over {episodes}{excluded}{success}"
+
+
+def _fit_line(fit: Mapping[str, Any], episodes: str) -> str:
+    """How the returns that a reward network predicts agree with true ones."""
+    share = "" if fit.get("error_share") is None else f", {fit['error_share']:.0%} of that of a constant"
+    ranks = "" if fit.get("spearman") is None else f"; rank correlation {fit['spearman']:.2f}"
+    steps = "" if fit.get("step_spearman") is None else f", of the rewards of steps {fit['step_spearman']:.2f}"
+    return f"returns of {episodes} predicted with an error of {fit['error']:.4g}{share}{ranks}{steps}"
 
 
 def duration(seconds: float) -> str:

@@ -90,7 +90,8 @@ def _cut_of(quantities: Mapping[str, Any]) -> EpisodeCut:
 
 def _replay(values: dict[str, Number]) -> dict[str, Any]:
     envs, steps = values.get("num_envs"), values.get("rollout_steps")
-    draws = [f"{_of(values.get('transitions_per_update'), 'transition')} at random"]
+    drawn = values.get("transitions_per_update")
+    draws = ["no update of a policy"] if drawn == 0 else [f"{_of(drawn, 'transition')} at random"]
     if values.get("subsequences_per_update"):
         parts, length = values["subsequences_per_update"], values.get("subsequence_timesteps")
         draws.append(f"reward network: {_of(parts, 'subsequence')} x {_of(length, 'timestep')}")
