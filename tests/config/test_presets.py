@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchwright.config.presets import preset_names, read_preset
+from batchwright.config.presets import preset_names, read_preset, tuned_preset
 from batchwright.config.schema import FIELDS
 from run_batchwright import plan, run_line
 
@@ -104,3 +104,13 @@ def test_every_preset_tells_its_source_uses_known_names_and_makes_a_plan(name: s
     assert f"preset {name}" in answer.out
     for number in preset.values:
         assert number in answer.out or number in ("algo", "policy", "obs_dtype")
+
+
+def test_a_preset_applies_by_itself_only_with_a_measured_result() -> None:
+    """Published settings for Atari were never measured here: they are named, or not used."""
+    assert tuned_preset("CartPole-v1", None) == "ppo-cartpole"
+    assert tuned_preset("Pong-v5", None) is tuned_preset("Pong-v5", "dqn") is None
+    algos = ("ppo", "a2c", "reinforce", "sac", "td3", "dqn")
+    unmeasured = [n for n in preset_names() if n.split("-")[0] in algos and not read_preset(n).result]
+    assert unmeasured == []
+    assert plan(preset="atari-ppo")["minibatches"] == 4

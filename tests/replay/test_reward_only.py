@@ -10,7 +10,7 @@ import pytest
 
 import batchwright
 from batchwright import UserError
-from batchwright.api import prepare, prepare_online_reward
+from batchwright.api import prepare_online_reward
 from batchwright.runs.checkpoints import load_named
 from batchwright.watch.metric_log import read_events
 from run_batchwright import plan, run, run_line
@@ -143,9 +143,3 @@ def test_the_plan_of_rewards_alone_has_no_number_of_a_policys_update() -> None:
 def test_what_does_not_go_with_rewards_alone_is_refused(wishes: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         plan(**({"algo": "sac", "reward_only": True} | wishes))
-
-
-def test_a_run_without_a_reward_network_has_none_to_load(tmp_path: Path) -> None:
-    path = prepare("CartPole-v1", run_dir=tmp_path / "run", quiet=True, engine="jax", preset="none")
-    with pytest.raises(UserError, match="learned no reward network"):
-        batchwright.load_reward(path)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import batchwright
+from batchwright.api import prepare
 from batchwright.core.errors import UserError
 from batchwright.store.recorded.bank import Bank
 from batchwright.watch.agreement import spearman
@@ -294,9 +295,8 @@ def test_settings_may_stand_in_a_file_under_the_names_of_rrd_scripts(point_masse
 
 
 def test_a_policy_and_a_reward_model_are_not_mixed_up(trained: Path, tmp_path: Path) -> None:
+    policy = prepare("CartPole-v1", run_dir=tmp_path / "policy", quiet=True, engine="jax", preset="none")
     with pytest.raises(UserError, match="is not the run of a reward model"):
-        (tmp_path / "config.yaml").write_text("env: CartPole-v1\n")
-        (tmp_path / "plan.json").write_text("{}")
-        batchwright.load_reward(tmp_path)
+        batchwright.load_reward(policy)
     with pytest.raises(UserError, match="reward model"):
         batchwright.load(trained)

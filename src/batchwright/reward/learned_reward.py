@@ -133,7 +133,7 @@ def _load_online(run: RunDir, trust: bool) -> LearnedReward:
     _, resolved, plan = open_run(run.path)
     if plan.regime != REPLAY or plan.get("reward_learning_rate") is None:
         raise UserError(
-            f"{run} learned no reward network: it has no {SPEC_FILE} and no return decomposition.",
+            f"{run} is not the run of a reward model: it has no {SPEC_FILE} and learned no rewards beside its policy.",
             ["batchwright rrd DATA", "batchwright rrd ENV", "batchwright.load(run)"],
         )
     check_trust(run, resolved.config.task.env, trust)

@@ -54,11 +54,14 @@ def named_presets(stated: Any) -> tuple[str, ...] | None:
 
 
 def tuned_preset(env: str | None, algo: str | None) -> str | None:
-    """The preset tuned for an environment and an algorithm (PPO when not stated), whatever the version; or None."""
+    """The preset tuned for an environment and an algorithm (PPO when not stated), whatever the version; or None.
+
+    One without a measured result never applies by itself.
+    """
     if env is None:
         return None
     name = f"{algo or 'ppo'}-{env.lower().rsplit('-v', 1)[0]}"
-    return name if name in preset_names() else None
+    return name if name in preset_names() and read_preset(name).result else None
 
 
 def preset_names() -> list[str]:
