@@ -277,10 +277,10 @@ def _train_and_report(
     from batchwright.regimes import make_learner
     from batchwright.runs.launch import EvaluationFailed, continue_run
     from batchwright.runs.loop import DivergedError
-    from batchwright.runs.start_state import Begin
+    from batchwright.runs.start_state import StartOptions
 
     try:
-        result = continue_run(run, partial(make_learner, network=network), options, Begin(trust, from_start))
+        result = continue_run(run, partial(make_learner, network=network), options, StartOptions(trust, from_start))
     except (DivergedError, EvaluationFailed):
         _leave_report(run, options.stream)
         raise

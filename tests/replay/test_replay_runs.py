@@ -165,8 +165,9 @@ def test_resuming_with_another_buffer_size_is_refused(tmp_path: Path) -> None:
     record_path = run / "plan.json"
     made = json.loads(record_path.read_text())
     made["quantities"]["replay_transitions"]["value"] = 300
+    made["quantities"]["iterations"]["value"] += 1  # or it is finished, and then nothing is left to refuse
     record_path.write_text(json.dumps(made))
-    (run / "events.jsonl").unlink()  # it says that the run is finished, and then nothing is left to refuse
+    (run / "events.jsonl").unlink()
     with pytest.raises(UserError, match="keeps 75 steps of each environment, the plan's 150"):
         batchwright.resume(run, quiet=True)
 

@@ -16,7 +16,7 @@ from batchwright.core.run_dir import RUNS, run_name
 from batchwright.regimes import make_learner
 from batchwright.runs.launch import continue_run, open_run
 from batchwright.runs.recorder import OutputOptions
-from batchwright.runs.start_state import Begin
+from batchwright.runs.start_state import StartOptions
 from batchwright.watch.metric_log import read_metrics
 
 TOTAL_STEPS = 50_000
@@ -51,7 +51,7 @@ def compare_presets(
         for seed in range(first_seed, first_seed + seeds):
             path = prepare(env, preset=name, run_dir=place / f"{name}-s{seed}", quiet=True, seed=seed, **stated)
             result = continue_run(
-                path, make_learner, OutputOptions(quiet=True, stream=io.StringIO()), Begin(trust=True)
+                path, make_learner, OutputOptions(quiet=True, stream=io.StringIO()), StartOptions(trust=True)
             )
             runs.append(_one(path, seed, result.evaluation["mean"], result.seconds))
             on_message(

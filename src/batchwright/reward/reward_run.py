@@ -31,7 +31,7 @@ from batchwright.reward.reward_state import RewardState
 from batchwright.runs.launch import create_run_dir, open_run, train_to_end
 from batchwright.runs.loop import DivergedError
 from batchwright.runs.recorder import OutputOptions, RunRecorder
-from batchwright.runs.start_state import Begin
+from batchwright.runs.start_state import StartOptions
 from batchwright.watch.metric_log import EventLog
 from batchwright.watch.reward_lines import fit_lines, header_lines
 from batchwright.watch.reward_picture import Strip, picture
@@ -107,7 +107,7 @@ def continue_reward(path: str | Path, quiet: bool = False, from_start: bool = Fa
             bank = data.read(run.path / FRAMES_FOLDER if settings.frames_on_disk else None)
             learner = RewardLearner(settings, model, bank)
             recorder = RunRecorder(run, plan, events, options, make_display=lambda past: display)
-            state = _train(learner, recorder, Begin(from_start=from_start))
+            state = _train(learner, recorder, StartOptions(from_start=from_start))
             seconds = time.perf_counter() - start_seconds
             if not learner.finished(state):
                 return _interrupt(run, state, display, seconds)
@@ -129,10 +129,10 @@ def _find_same_data(run: RunDir, resolved: Resolved, settings: RewardSettings) -
     return data
 
 
-def _train(learner: RewardLearner, recorder: RunRecorder, begin: Begin) -> RewardState:
+def _train(learner: RewardLearner, recorder: RunRecorder, start: StartOptions) -> RewardState:
     """Trains to the end, and names a fix where training diverges."""
     try:
-        return train_to_end(learner, recorder, begin)
+        return train_to_end(learner, recorder, start)
     except DivergedError as error:
         error.fixes = (f"--learning-rate {learner.settings.learning_rate / 10:g}",)
         raise

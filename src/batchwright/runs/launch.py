@@ -29,7 +29,7 @@ from batchwright.runs.loop import run as run_iterations
 from batchwright.runs.recorder import OutputOptions, RunRecorder
 from batchwright.runs.run_settings import RunSettings
 from batchwright.runs.signals import stop_when_asked
-from batchwright.runs.start_state import Begin, start_or_resume
+from batchwright.runs.start_state import StartOptions, start_or_resume
 from batchwright.watch.metric_log import EventLog, read_events, read_metrics
 from batchwright.watch.progress import Progress
 from batchwright.watch.run_end import END_TEXT, FINISHED, INTERRUPTED, RETURN_REACHED, STOPPED
@@ -98,15 +98,15 @@ def open_run(path: str | Path) -> tuple[RunDir, Resolved, Plan]:
 
 
 def continue_run(
-    path: str | Path, make_learner: MakeLearner, options: OutputOptions, begin: Begin | None = None
+    path: str | Path, make_learner: MakeLearner, options: OutputOptions, start: StartOptions | None = None
 ) -> Result:
     """Trains a run from its last good checkpoint, or from the start where it has none, to the end of its plan."""
     run, resolved, plan = open_run(path)
-    begin = begin or Begin()
+    start = start or StartOptions()
     done = read_finished(run, plan)
     if done is not None:
         return _show_finished(run, plan, done, options)
-    check_trust(run, resolved.config.task.env, begin.trust)
+    check_trust(run, resolved.config.task.env, start.trust)
     threads, planned = take_threads(plan), plan.get("learner_threads", 1)
     with run.lock(), EventLog(run.events_path) as events:
         recorder = RunRecorder(run, plan, events, options)
@@ -116,7 +116,7 @@ def continue_run(
         learner = make_learner(plan, _env_of(resolved), recorder.on_engine_event)
         start_seconds = time.perf_counter()
         try:
-            state: EngineState = train_to_end(learner, recorder, begin)
+            state: EngineState = train_to_end(learner, recorder, start)
         finally:
             learner.close()
         result = _finish(learner, recorder, state, time.perf_counter() - start_seconds)
@@ -125,13 +125,13 @@ def continue_run(
         return result
 
 
-def train_to_end(learner: Learner[StateT], recorder: RunRecorder, begin: Begin) -> StateT:
+def train_to_end(learner: Learner[StateT], recorder: RunRecorder, start: StartOptions) -> StateT:
     """Starts or resumes a run and trains it to its end; SIGTERM and Ctrl-C save and stop it."""
     recorder.attach(learner)
     try:
         with stop_when_asked(lambda text: recorder.display.note(text, warning=True)) as stop_requested:
             recorder.stop_requested = stop_requested
-            state = start_or_resume(learner, recorder, begin)
+            state = start_or_resume(learner, recorder, start)
             first = int(state.counters.iteration)
             state = run_iterations(learner, state, recorder)
         iteration = int(state.counters.iteration)

@@ -32,7 +32,7 @@ STARTED_ANEW = "started_anew"
 
 
 @dataclass(frozen=True)
-class Begin:
+class StartOptions:
     """What the user allowed for the start of a run."""
 
     trust: bool = False
@@ -41,18 +41,18 @@ class Begin:
     """Whether a run that lost its checkpoints starts anew; its record is kept beside."""
 
 
-def start_or_resume(learner: Learner[StateT], recorder: RunRecorder, begin: Begin) -> StateT:
+def start_or_resume(learner: Learner[StateT], recorder: RunRecorder, start: StartOptions) -> StateT:
     """The state to train on from; shows and records where it comes from."""
     fresh = learner.start()
     template = learner.checkpoint_template(fresh)
     folder = recorder.run.checkpoints
     found = checkpoints.load_last(folder, template, lambda text: recorder.on_warning("checkpoint", 0, text))
     if found is None:
-        _start_anew(recorder, begin)
+        _start_anew(recorder, start)
         recorder.show_plan_warnings()
         return fresh
     arrays, manifest, checkpoint = found
-    if begin.from_start:
+    if start.from_start:
         raise UserError(
             f"{recorder.run} has a good checkpoint, of iteration {manifest['iteration']}; --from-start is for runs "
             "that lost theirs.",
@@ -79,7 +79,7 @@ def start_or_resume(learner: Learner[StateT], recorder: RunRecorder, begin: Begi
     return state
 
 
-def _start_anew(recorder: RunRecorder, begin: Begin) -> None:
+def _start_anew(recorder: RunRecorder, start: StartOptions) -> None:
     """Makes room for a run from its start and says so; the record of an earlier attempt is kept beside."""
     run = recorder.run
     has_record, has_checkpoints = run.metrics_path.stat().st_size > 0, checkpoints.has_any(run.checkpoints)
@@ -88,7 +88,7 @@ def _start_anew(recorder: RunRecorder, begin: Begin) -> None:
         return
     records = counted(len(read_metrics(run.metrics_path)), "record")
     lost = has_checkpoints or _names_checkpoints(read_events(run.events_path))
-    if lost and not begin.from_start:
+    if lost and not start.from_start:
         raise UserError(
             f"{run} has {records} and no usable checkpoint: to go on would be to start anew.",
             [f"batchwright resume {run} --from-start (keeps the record beside as metrics.<time>.jsonl)"],
