@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS := -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test quick check docs bench browser clean
+.PHONY: demo test quick check docs bench torture browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/batchwright train CartPole-v1 --show-plan
@@ -40,6 +40,11 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/startup.py --json benchmarks/results/startup.json
 	$(BIN)/python benchmarks/limit.py --json benchmarks/results/limit.json
 	$(BIN)/python benchmarks/learning.py --json benchmarks/results/learning.json
+
+# Attacks on what the project promises, a few minutes; longer: make torture TORTURE="--kills 500 --damages 2000 --calls 10000".
+TORTURE ?=
+torture: $(VENV)/.dev
+	$(BIN)/python benchmarks/torture --json benchmarks/results/torture.json $(TORTURE)
 
 clean:
 	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

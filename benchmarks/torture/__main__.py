@@ -1,0 +1,109 @@
+"""Attacks Batchwright and counts what survives: kills, damaged and malicious runs, fuzzed commands, nasty environments.
+
+python benchmarks/torture [PART ...] [--kills 500] [--damages 2000] [--calls 10000] [--environments 200] [--json FILE]
+
+PART is any of kills, damages, strangers, calls, environments; all where none is named. All attacks happen in a folder
+of their own below --scratch. Every attack is drawn from --seed and its number: `--only damages:123` repeats one.
+Exit code 1 where anything fell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TESTS = HERE.parents[1] / "tests"
+sys.path[:0] = [str(HERE), str(TESTS), str(TESTS / "cli"), str(TESTS / "store" / "recorded")]
+
+import calls
+import damages
+import kills
+import nasty
+import strangers
+from sandbox import Sandbox
+from tally import MOST_SHOWN, Tally
+
+PARTS = {
+    "kills": (kills.run, 40, "killed runs"),
+    "damages": (damages.run, 100, "damages"),
+    "strangers": (strangers.run, 1000, "malicious run directories"),
+    "calls": (calls.run, 2000, "fuzzed calls"),
+    "environments": (nasty.run, 40, "nasty environments"),
+}
+"""Name -> (function, how many where nothing is stated, what one is)."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all where none is named")
+    for name, (_, count, what) in PARTS.items():
+        parser.add_argument(f"--{name}", type=int, default=count, metavar="N", help=f"{what} ({count}); 0 leaves out")
+    parser.add_argument("--seed", type=int, default=0, help="seed of every attack (0)")
+    parser.add_argument("--only", metavar="PART:N", help="repeat one attack and show what it printed")
+    parser.add_argument("--scratch", type=Path, metavar="DIR", help="folder to attack in (the system's temporary one)")
+    parser.add_argument("--keep", action="store_true", help="leave the folder of the attacks")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there; parts not run are kept")
+    stated = parser.parse_args()
+    part, _, number = (stated.only or "").partition(":")
+    only = int(number) if number else None
+    chosen = [part] if part else stated.parts or list(PARTS)
+    unknown = set(chosen) - set(PARTS)
+    if unknown:
+        parser.error(f"unknown part {sorted(unknown)[0]}; parts are {', '.join(PARTS)}")
+    sandbox = Sandbox(stated.scratch)
+    print(f"attacks happen in {sandbox.path}", flush=True)
+    try:
+        tallies = [_run(name, sandbox, getattr(stated, name), stated.seed, only) for name in chosen]
+    finally:
+        if not stated.keep:
+            sandbox.remove()
+    for tally in tallies:
+        _show(tally, stated.seed, whole=only is not None)
+    if stated.json:
+        _write(stated.json, tallies, stated.seed)
+    return int(any(tally.failures for tally in tallies))
+
+
+def _run(name: str, sandbox: Sandbox, count: int, seed: int, only: int | None) -> Tally:
+    attack, _, unit = PARTS[name]
+    tally, start = Tally(name, unit), time.monotonic()
+    if count:
+        attack(tally, sandbox, count, seed, only)
+    tally.seconds = time.monotonic() - start
+    print(f"{name}: {tally.survived} of {tally.tried} survived, {tally.seconds:.0f} s", flush=True)
+    return tally
+
+
+def _show(tally: Tally, seed: int, whole: bool) -> None:
+    print(f"\n{tally.part}: {tally.tried:,} {tally.unit} tried, {tally.survived:,} survived; {tally.calls:,} calls")
+    print("  " + ", ".join(f"{name}: {count:,}" for name, count in sorted(tally.codes.items())))
+    for failure in tally.failures[:MOST_SHOWN]:
+        print(f"  FELL {failure.what}\n    {failure.why}")
+        if whole:
+            print(failure.shown)
+        print(f"    repeat: python benchmarks/torture --seed {seed} --only {failure.part}:{failure.number}")
+    if len(tally.failures) > MOST_SHOWN:
+        print(f"  and {len(tally.failures) - MOST_SHOWN} more")
+
+
+def _write(path: Path, tallies: list[Tally], seed: int) -> None:
+    """Writes the counts; those of parts that were not run this time stay."""
+    record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"parts": {}}
+    record["machine"] = {"cores": len(os.sched_getaffinity(0)), "processor": platform.machine()}
+    for tally in tallies:
+        record["parts"][tally.part] = tally.to_dict() | {
+            "seed": seed,
+            "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
