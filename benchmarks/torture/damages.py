@@ -63,8 +63,7 @@ def prepare(sandbox: Sandbox) -> None:
     for kind in (kind for kind in KINDS if kind.name in KIND_NAMES):
         finished = sandbox.pristine / f"{kind.name}, finished"
         if not finished.exists():
-            _wait(fork(lambda kind=kind, to=finished: kind.train(to, READ_BY_EVAL = ("config.yaml", "plan.json", "checkpoints")
-ITERATIONS, CHECKPOINT_EVERY, sandbox.path)))
+            _wait(fork(lambda kind=kind, to=finished: kind.train(to, ITERATIONS, CHECKPOINT_EVERY, sandbox.path)))
             _unfinished(kind, finished, sandbox.pristine / f"{kind.name}, unfinished")
     sandbox.expect()
 
