@@ -453,6 +453,42 @@ def beside_sbx(algo: str, report: dict[str, Any]) -> str:
     return text + "\n\n" + table(columns, rows)
 
 
+def torture(report: dict[str, Any]) -> str:
+    """What was attacked and what survived, by part and by kind of attack."""
+    parts = report["parts"]
+    rows = [
+        [
+            _ATTACKED.get(name, name),
+            f"{found['tried']:,}" + (f" ({sum(found['codes'].values()):,} kills)" if name == "kills" else ""),
+            f"{found['survived']:,}",
+            f"{found['calls']:,}",
+            f"{found['seconds'] / 60:.0f}",
+            found["measured"][:10],
+        ]
+        for name, found in parts.items()
+    ]
+    text = (
+        "A killed run survives when its record, its parameters and its evaluation are, to the bit, those of a run that "
+        "was left alone. Everything else survives when each command ends with exit code 0, 2 or 3 and at most one "
+        "message, without a traceback and in time, when nothing outside the run directory has changed, no code of the "
+        "run directory was run, and no row of its record is lost. Each attack is drawn from a seed and its number, and "
+        "can be repeated alone."
+    )
+    pieces = [text, table(["", "tried", "survived", "commands called", "minutes", "measured"], rows)]
+    for name, found in parts.items():
+        kinds = [[kind, f"{tried:,}", f"{survived:,}"] for kind, (tried, survived) in sorted(found["by_kind"].items())]
+        pieces += [f"### {_ATTACKED.get(name, name).capitalize()}", table(["", "tried", "survived"], kinds)]
+    return "\n\n".join(pieces)
+
+
+_ATTACKED = {
+    "kills": "killed runs",
+    "damages": "damaged runs",
+    "strangers": "malicious run directories",
+    "calls": "fuzzed commands and settings files",
+    "environments": "nasty environments",
+}
+
 # (title, file, command that writes it, text of its record)
 SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     (
@@ -475,6 +511,7 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
         partial(beside_sbx, "TD3"),
     ),
     ("Replay: delayed rewards", "rrd.json", "python benchmarks/rrd.py", rrd),
+    ("Attacks", "torture.json", "make torture", torture),
     ("Start-up", "startup.json", "python benchmarks/startup.py --json benchmarks/results/startup.json", startup),
 )
 

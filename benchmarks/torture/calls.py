@@ -8,6 +8,7 @@ from pathlib import Path
 
 import damages
 from caller import Caller
+from kinds import recording
 from sandbox import Sandbox
 from tally import Tally, problems_of
 from test_fuzz import ODD_NUMBERS, some_command, some_file, some_lines
@@ -51,12 +52,13 @@ COMMANDS = (
 
 def run(tally: Tally, sandbox: Sandbox, count: int, seed: int, only: int | None) -> None:
     """So many calls in one warm process."""
-    damages.prepare(sandbox)
+    damages.prepare(sandbox, damages.RUNS[1])
+    recording(sandbox.path)
     caller = Caller(sandbox.path, {}, memory_bytes=probe_machine().ram_bytes // 3)
     caller.command("plan", "nobody-v0", seconds=300)  # looks for environments once, which takes seconds
-    sandbox.fresh_copy("ppo, jax, finished")
+    sandbox.fresh_copy(damages.RUNS[0])
     places = {"{run}": str(sandbox.victim), "{data}": str(sandbox.path / "point.hdf5")}
-    places["{other}"] = str(sandbox.pristine / "ppo, jax, unfinished")
+    places["{other}"] = str(sandbox.pristine / damages.RUNS[1])
     try:
         for number in range(count) if only is None else (only,):
             draw = random.Random(f"{seed} calls {number}")

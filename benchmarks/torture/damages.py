@@ -58,14 +58,22 @@ def _watch(run: str) -> None:
     json.dumps(watcher.state([(path.name, None)], 64, True), allow_nan=False)
 
 
-def prepare(sandbox: Sandbox) -> None:
-    """Finished and unfinished runs to copy from."""
-    for kind in (kind for kind in KINDS if kind.name in KIND_NAMES):
-        finished = sandbox.pristine / f"{kind.name}, finished"
+FINISHED, UNFINISHED = "finished", "unfinished"
+RUNS = tuple(f"{kind}, {how}" for kind in KIND_NAMES for how in (FINISHED, UNFINISHED))
+"""What is damaged in turn: a finished and an unfinished run of each kind."""
+
+
+def prepare(sandbox: Sandbox, *names: str) -> None:
+    """Makes the named runs that copies are taken from, where they are missing, and one to compare with."""
+    for name in (RUNS[0], *names):
+        kind = next(kind for kind in KINDS if name.startswith(f"{kind.name}, "))
+        finished, unfinished = (sandbox.pristine / f"{kind.name}, {how}" for how in (FINISHED, UNFINISHED))
         if not finished.exists():
             _wait(fork(lambda kind=kind, to=finished: kind.train(to, ITERATIONS, CHECKPOINT_EVERY, sandbox.path)))
-            _unfinished(kind, finished, sandbox.pristine / f"{kind.name}, unfinished")
-    sandbox.expect()
+            sandbox.expect()
+        if name == unfinished.name and not unfinished.exists():
+            _unfinished(kind, finished, unfinished)
+            sandbox.expect()
 
 
 def _unfinished(kind: Kind, finished: Path, folder: Path) -> None:
@@ -98,17 +106,16 @@ def _wait(child: int, killed: bool = False) -> None:
 
 def run(tally: Tally, sandbox: Sandbox, damages: int, seed: int, only: int | None) -> None:
     """So many damages, each in a fresh copy of a run, each followed by all commands."""
-    prepare(sandbox)
     caller = Caller(sandbox.path, functions(), memory_bytes=probe_machine().ram_bytes // 3)
-    names = sorted(path.name for path in sandbox.pristine.iterdir())
     try:
         for number in range(damages) if only is None else (only,):
-            _attack(tally, sandbox, caller, names[number % len(names)], number, random.Random(f"{seed} {number}"))
+            _attack(tally, sandbox, caller, RUNS[number % len(RUNS)], number, random.Random(f"{seed} {number}"))
     finally:
         caller.close()
 
 
 def _attack(tally: Tally, sandbox: Sandbox, caller: Caller, name: str, number: int, draw: random.Random) -> None:
+    prepare(sandbox, name)
     victim = sandbox.fresh_copy(name)
     done = [inflict(victim, sandbox.outside, draw) for _ in range(draw.choice((1, 1, 1, 1, 2, 3)))]
     what = f"{name}: {', '.join(f'{how} {path}' for how, path in done)}"
@@ -151,7 +158,7 @@ def inflict(victim: Path, outside: Path, draw: random.Random) -> tuple[str, Path
 def calls(caller: Caller, victim: Path, draw: random.Random, plays: bool = True) -> Iterator[tuple[str, Answer]]:
     """All that reads a run, what writes last; `plays` is whether the policy is loaded, which costs a second."""
     run = str(victim)
-    other = str(victim.parents[1] / "pristine" / "ppo, jax, finished")
+    other = str(victim.parents[1] / "pristine" / RUNS[0])
     yield "doctor", caller.command("doctor", run, *draw.choice(([], ["--json"])), seconds=SECONDS)
     yield "compare", caller.command("compare", run, other, seconds=SECONDS)
     yield "watch", caller.function("watch", run, seconds=SECONDS)

@@ -30,7 +30,6 @@ SECONDS = 60.0
 
 def run(tally: Tally, sandbox: Sandbox, count: int, seed: int, only: int | None) -> None:
     """Every attack on a finished, an unfinished and a replay run, with every command."""
-    damages.prepare(sandbox)
     caller = Caller(sandbox.path, damages.functions(), memory_bytes=probe_machine().ram_bytes // 3)
     cases = [(name, attack, run) for name, attack in attacks() for run in (UNFINISHED, FINISHED, REPLAY)]
     numbers = sorted(random.Random(seed).sample(range(len(cases)), min(count, len(cases))))
@@ -44,6 +43,7 @@ def run(tally: Tally, sandbox: Sandbox, count: int, seed: int, only: int | None)
 
 def _try(tally: Tally, sandbox: Sandbox, caller: Caller, number: int, what: str, case: tuple[str, Attack, str]) -> None:
     kind, attack, run_name = case
+    damages.prepare(sandbox, run_name)
     victim = sandbox.fresh_copy(run_name)
     attack(victim, sandbox.outside)
     problems, shown = [], ""

@@ -55,9 +55,11 @@ class Tally:
         return sum(row[1] for row in self.by_kind.values())
 
     def to_dict(self) -> dict[str, Any]:
-        found = asdict(self) | {"survived": self.survived, "seconds": round(self.seconds, 1)}
-        found["failures"] = found["failures"][:MOST_SHOWN]
-        return found
+        return vars(self) | {
+            "survived": self.survived,
+            "seconds": round(self.seconds, 1),
+            "failures": [asdict(failure) for failure in self.failures[:MOST_SHOWN]],
+        }
 
 
 def problems_of(answer: Answer, codes: tuple[int, ...] = WELL_BEHAVED) -> list[str]:

@@ -1,0 +1,46 @@
+"""The campaign of attacks, a few of each part: it runs, it finds nothing, and it would find something."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TORTURE = Path(__file__).parents[1] / "benchmarks" / "torture"
+FEW = {"kills": 1, "damages": 1, "strangers": 1, "calls": 30, "environments": 1}
+
+
+def torture(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(TORTURE), *words], capture_output=True, text=True, check=False, env={**os.environ}
+    )
+
+
+def test_a_few_attacks_of_each_part_are_survived(tmp_path: Path) -> None:
+    counts = [word for name, count in FEW.items() for word in (f"--{name}", str(count))]
+    done = torture(*counts, "--scratch", str(tmp_path), "--json", str(tmp_path / "torture.json"))
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    parts = json.loads((tmp_path / "torture.json").read_text())["parts"]
+    assert {name: parts[name]["survived"] for name in FEW} == {name: parts[name]["tried"] for name in FEW}
+    assert sum(parts["kills"]["codes"].values()) == FEW["kills"]
+    assert all(parts[name]["tried"] == count for name, count in FEW.items() if name != "kills")
+    assert not [path for path in tmp_path.iterdir() if path.name != "torture.json"]
+
+
+def test_what_falls_is_shown_with_the_way_to_repeat_it(tmp_path: Path) -> None:
+    # A command that raises is what every part looks for.
+    site = tmp_path / "sitecustomize.py"
+    site.write_text("import batchwright.commands.plan_commands as p\ndef bad(words): 1 / 0\np.plan = bad\n")
+    os_path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, str(TORTURE), "calls", "--calls", "3", "--scratch", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os_path},
+    )
+    assert done.returncode == 1, done.stderr[-3000:]
+    assert "ZeroDivisionError" in done.stdout
+    assert "repeat: python benchmarks/torture --seed 0 --only calls:" in done.stdout
