@@ -24,7 +24,7 @@ from kill_again import fork
 KIND_NAMES = ("ppo, jax", "sac + rrd, jax", "reward model", "episodes, jax", "ppo, gymnasium-sync")
 READ_BY_EVAL = ("config.yaml", "plan.json", "checkpoints")
 ITERATIONS, CHECKPOINT_EVERY = 12, 2
-SECONDS = 60.0
+SECONDS = 40.0
 """For one call; a run that trains is asked to stop then, and must."""
 
 

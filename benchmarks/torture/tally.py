@@ -49,6 +49,9 @@ class Tally:
         row[1] += not problems
         if problems:
             self.failures.append(Failure(self.part, number, what, "; ".join(problems), shown))
+            print(f"{self.part}:{number} fell: {what[:200]}: {problems[0][:300]}", flush=True)
+        elif self.tried % 100 == 0:
+            print(f"{self.part}: {self.tried:,} tried, {self.survived:,} survived", flush=True)
 
     @property
     def survived(self) -> int:
