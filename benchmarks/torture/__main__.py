@@ -58,6 +58,7 @@ def main() -> int:
     if unknown:
         parser.error(f"unknown part {sorted(unknown)[0]}; parts are {', '.join(PARTS)}")
     sandbox = Sandbox(stated.scratch)
+    os.environ["XDG_STATE_HOME"] = str(sandbox.path / "state")  # what commands remember is not the user's
     print(f"attacks happen in {sandbox.path}", flush=True)
     try:
         tallies = [_run(name, sandbox, getattr(stated, name), stated.seed, only) for name in chosen]

@@ -167,7 +167,10 @@ def calls(caller: Caller, victim: Path, draw: random.Random, plays: bool = True)
     elif plays:
         yield "eval", caller.command("eval", run, "--episodes", "1", seconds=SECONDS)
     yield "report", caller.command("report", run, seconds=SECONDS)
-    yield "resume", caller.command("resume", run, "--quiet", seconds=SECONDS)
+    resumed = caller.command("resume", run, "--quiet", seconds=SECONDS)
+    yield "resume", resumed
+    if "--from-start" in resumed.err:  # what it offers where no checkpoint is left
+        yield "resume --from-start", caller.command("resume", run, "--quiet", "--from-start", seconds=SECONDS)
 
 
 def rows(victim: Path) -> set[str]:
