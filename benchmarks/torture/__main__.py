@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import time
 from datetime import UTC, datetime
@@ -59,6 +60,7 @@ def main() -> int:
         parser.error(f"unknown part {sorted(unknown)[0]}; parts are {', '.join(PARTS)}")
     sandbox = Sandbox(stated.scratch)
     os.environ["XDG_STATE_HOME"] = str(sandbox.path / "state")  # what commands remember is not the user's
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the folder is removed
     print(f"attacks happen in {sandbox.path}", flush=True)
     try:
         tallies = [_run(name, sandbox, getattr(stated, name), stated.seed, only) for name in chosen]

@@ -114,6 +114,8 @@ class Caller:
 
     def _serve(self, jobs: int, answers: int) -> None:
         os.setsid()
+        _die_with_parent()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, name in ((1, "stdout"), (2, "stderr")):
             os.dup2(os.open(self._folder / name, os.O_WRONLY | os.O_APPEND), number)
@@ -155,6 +157,11 @@ def _limit(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if os.geteuid() == 0 and sys.platform == "linux":
         drop_override()
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def drop_override() -> None:
