@@ -22,6 +22,11 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parents[1] / "tests"
 sys.path[:0] = [str(HERE), str(TESTS), str(TESTS / "cli"), str(TESTS / "store" / "recorded")]
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"  # thousands of starts share a few small programs
+
+from batchwright.api import set_up_jax
+
+set_up_jax()  # before JAX is imported
 
 import calls
 import damages
