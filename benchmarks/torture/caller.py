@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HUNG, DIED, RAISED, TERMINATED = "hung", "died", "raised", 130
+HUNG, DIED, RAISED, TERMINATED = "hung", "died", "raised", "ended by SIGTERM"
 SECONDS_TO_STOP = 10.0
 """From SIGTERM to SIGKILL for a call that is over its time."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one call left behind: its exit code, or HUNG, DIED or RAISED."""
+    """What one call left behind: its exit code, or HUNG, DIED, RAISED or TERMINATED."""
 
     code: int | str
     out: str
@@ -72,9 +72,8 @@ class Caller:
         if code is None:
             os.kill(self._process, signal.SIGTERM)
             code, stopped = self._wait(SECONDS_TO_STOP), True
-            if code is None or code == DIED:
-                code = HUNG
-        if code in (HUNG, DIED):
+            code = HUNG if code is None else TERMINATED if code == DIED else code
+        if code in (HUNG, DIED, TERMINATED):
             self._kill()
         out, err = ((self._folder / name).read_text(errors="replace") for name in ("stdout", "stderr"))
         return Answer(code, out, err, time.monotonic() - begin, stopped)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import nasty_spaces
-from caller import Answer, Caller
+from caller import HUNG, Answer, Caller
 from nasty_envs import FAULTS, Fault
 from sandbox import Sandbox, erase
 from tally import Tally, last_line, problems_of
@@ -38,7 +38,7 @@ def run(tally: Tally, sandbox: Sandbox, count: int, seed: int, only: int | None)
 
 def _attack(tally: Tally, sandbox: Sandbox, caller: Caller, name: str, number: int) -> None:
     fault, draw = FAULTS[name], random.Random(f"{name} {number}")
-    engine = draw.choice(ENGINES[1:] if fault.own_process else ENGINES)
+    engine = "gymnasium-async" if fault.own_process else draw.choice(ENGINES)
     algo = draw.choice(("ppo", "ppo", *ALGOS))
     suffix = "_box" if algo in ("sac", "td3") or (algo == "ppo" and draw.random() < 0.3) else ""
     words = ["train", f"{ENVS}:{name}{suffix}", "--algo", algo, "--engine", engine, "--quiet"]
@@ -47,11 +47,11 @@ def _attack(tally: Tally, sandbox: Sandbox, caller: Caller, name: str, number: i
         words += fault.flags
     erase(sandbox.victim)
     answer = caller.command(*words, seconds=SECONDS)
-    problems = [f"train: {text}" for text in problems_of(answer) + _misnamed(answer, fault)]
+    problems = [f"train: {text}" for text in _problems(answer, fault, engine)]
     shown = answer.text[-1500:] if problems else ""
     tally.codes[str(answer.code)] += 1
     tally.calls += 1
-    if sandbox.victim.exists() and not problems:
+    if sandbox.victim.exists() and not problems and not answer.stopped:
         played = caller.command("eval", str(sandbox.victim), "--episodes", "2", seconds=SECONDS)
         found = problems_of(played)
         problems += [f"eval: {text}" for text in found]
@@ -66,6 +66,15 @@ def _attack(tally: Tally, sandbox: Sandbox, caller: Caller, name: str, number: i
 
 
 KINDS = ("reward", "observation", "step", "reset", "info", "terminated", "error", "hangs", "killed", "os", "factory")
+
+
+def _problems(answer: Answer, fault: Fault, engine: str) -> list[str]:
+    """What is wrong with the outcome of a training."""
+    if fault.flags and answer.stopped and engine != "gymnasium-async":
+        # Nothing can take this process out of the environment's own code; it must be said, and a signal be heard.
+        named = re.search(fault.words, answer.text) or fault.may_train
+        return [] if named and answer.code != HUNG else [f"a hang was not named, or SIGTERM not heard: {answer.code}"]
+    return problems_of(answer) + _misnamed(answer, fault)
 
 
 def _misnamed(answer: Answer, fault: Fault) -> list[str]:

@@ -1,7 +1,7 @@
 """Environments with one fault each, addressed as `nasty_spaces.py:FAULT`, with continuous actions as `FAULT_box`.
 
 Every fault says what the command may do: train (FINE), refuse with a message that has certain words (a pattern), or
-either. `OWN_PROCESS` faults end the process that steps the environment, so only engines with workers can survive them.
+either. What ends the process that steps an environment can be survived only by an engine that has all of them in workers.
 """
 
 from __future__ import annotations
@@ -253,13 +253,13 @@ for _signal in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
 # Time
 PATIENCE = ("--step-timeout", "3")
 _sleep = lambda e, p: time.sleep(10_000)  # noqa: E731 - one of many
-fault("hangs_in_step", "answer|hang|respond|seconds| s", step_with(_sleep, LATE), flags=PATIENCE)
-fault("hangs_in_first_step", "answer|hang|respond|seconds| s", step_with(_sleep), flags=PATIENCE)
-fault("hangs_in_reset", "answer|hang|respond| s", changed(reset=lambda self, **o: time.sleep(10_000)), flags=PATIENCE)
+fault("hangs_in_step", "not answered", step_with(_sleep, LATE), flags=PATIENCE)
+fault("hangs_in_first_step", "not answered", step_with(_sleep), flags=PATIENCE)
+fault("hangs_in_reset", "not answered", changed(reset=lambda self, **o: time.sleep(10_000)), flags=PATIENCE)
 fault("hangs_in_close", "", changed(close=lambda self: time.sleep(10_000)), may_train=True, flags=PATIENCE)
 fault(
     "spins_for_ever",
-    "answer|hang|respond| s",
+    "not answered",
     step_with(lambda e, p: all(iter(int, 1)) or _spin(), LATE),
     flags=PATIENCE,
 )

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from caller import DIED, HUNG, RAISED, Answer
+from caller import DIED, HUNG, RAISED, TERMINATED, Answer
 
 WELL_BEHAVED = (0, 2, 3)
 LONGEST_MESSAGE = 4000
@@ -70,6 +70,8 @@ def problems_of(answer: Answer, codes: tuple[int, ...] = WELL_BEHAVED) -> list[s
     allowed = (*codes, 130) if answer.stopped else codes
     if answer.code == HUNG:
         return [f"no answer after {answer.seconds:.0f} s, and none to SIGTERM"]
+    if answer.code == TERMINATED:
+        return [f"no answer after {answer.seconds:.0f} s; SIGTERM ended it"]
     if answer.code == DIED:
         return ["the process ended without an exit code"]
     if answer.code == RAISED or _TRACES.search(answer.text):
