@@ -1,7 +1,7 @@
 """Environments with one fault each, addressed as `nasty_spaces.py:FAULT`, with continuous actions as `FAULT_box`.
 
 Every fault says what the command may do: train (FINE), refuse with a message that has certain words (a pattern), or
-either. What ends the process that steps an environment can be survived only by an engine that has all of them in workers.
+either. What ends the process that steps an environment can be survived only by an engine with all of them in workers.
 """
 
 from __future__ import annotations
