@@ -15,6 +15,7 @@ import os
 import platform
 import signal
 import sys
+import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,6 +65,7 @@ def main() -> int:
     if unknown:
         parser.error(f"unknown part {sorted(unknown)[0]}; parts are {', '.join(PARTS)}")
     sandbox = Sandbox(stated.scratch)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(sandbox.path)
     os.environ["XDG_STATE_HOME"] = str(sandbox.path / "state")  # what commands remember is not the user's
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the folder is removed
     print(f"attacks happen in {sandbox.path}", flush=True)

@@ -202,3 +202,35 @@ class SeveralAgents:
 
 def several() -> Any:
     return gymnasium.vector.SyncVectorEnv([Plain] * 3)
+
+
+class RaisesStrangely(Plain):
+    """Raises an error of a kind that is seldom caught, that has a long text, or whose text raises too."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def step(self, action: Any) -> Any:
+        raise {"generator": GeneratorExit(), "long": ValueError("long " * 5000), "textless": Textless()}[self.kind]
+
+
+class Textless(Exception):  # noqa: N818 - named by a user
+    def __str__(self) -> str:
+        raise RuntimeError("not even a text")
+
+
+def gives_a_class() -> Any:
+    return Plain
+
+
+def no_parts() -> Any:
+    env = Plain()
+    env.observation_space = gymnasium.spaces.Dict({})
+    return env
+
+
+def many_actions() -> Any:
+    env = Plain()
+    env.action_space = gymnasium.spaces.Discrete(10**9)
+    return env

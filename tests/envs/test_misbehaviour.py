@@ -149,11 +149,27 @@ if __name__ == "__main__":
         ("NoNumbers", r"observation has shape \(0,\): it holds no number"),
         ("several", r"gave a SyncVectorEnv of 3 environments; a factory gives one"),
         ("SeveralAgents", r"a PettingZoo environment of 2 agents"),
+        ("gives_a_class", r"gave the class Plain, not an environment"),
+        ("no_parts", r"observation space has no parts"),
+        ("many_actions", r"action is one of 1,000,000,000 values, .*; at most 1,000,000"),
     ],
 )
 def test_what_is_no_single_environment_is_refused_before_training(factory: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         catalog.describe(f"{NASTY}:{factory}")
+
+
+@FORMS
+@pytest.mark.parametrize(
+    ("kind", "named"), [("generator", "GeneratorExit"), ("long", "ValueError: long"), ("textless", "Textless (")]
+)
+def test_whatever_an_environment_raises_is_named_in_a_short_message(
+    make: Make, kind: str, named: str, engine: str
+) -> None:
+    error = refusal(make, "RaisesStrangely", engine, env_kwargs={"kind": kind})
+    assert named in error.message
+    assert "nasty_envs.py:" in error.message
+    assert len(error.message) < 2000
 
 
 def test_an_id_that_only_its_package_registers_is_found_by_its_name() -> None:

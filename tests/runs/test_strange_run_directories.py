@@ -321,3 +321,13 @@ def test_files_that_may_not_be_read_or_written_are_named(cut: Path, tmp_path: Pa
 
 def test_an_unsafe_file_is_a_user_error() -> None:
     assert issubclass(UnsafeFile, UserError)
+
+
+def test_a_manifest_that_names_a_file_of_5000_characters_is_said_in_a_short_message(cut: Path) -> None:
+    (cut / "checkpoints" / "shared").mkdir()
+    for manifest in cut.glob("checkpoints/*/manifest.json"):
+        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"shared": {"x" * 5000: "0" * 64}}))
+    answer = run("eval", str(cut))
+    assert answer.code == 2
+    assert "File name too long" in answer.err
+    assert len(answer.err) < 2000

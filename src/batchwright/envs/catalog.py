@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import usable_cores
 from batchwright.envs import envpool_source, gymnasium_source
+from batchwright.envs.failures import RAISED
 from batchwright.envs.gymnasium_source import spaces_of
 from batchwright.envs.jax_adapters import adapt
 from batchwright.envs.reward_components import vector_names
@@ -122,7 +124,7 @@ def _describe_gymnasium(name: str) -> TaskSpec | None:
             gymnasium_source.stacked_frames(env),
         )
     finally:
-        if hasattr(env, "close"):
+        with contextlib.suppress(*RAISED):  # what it raises may not hide what is wrong with it
             env.close()
 
 

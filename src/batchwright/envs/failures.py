@@ -9,12 +9,26 @@ from pathlib import Path
 
 import batchwright
 
+RAISED = (Exception, SystemExit, GeneratorExit)
+"""What an environment may raise; KeyboardInterrupt is the user's."""
+LONGEST_TEXT = 1000
+"""Characters of an environment's own message that ours repeats."""
+
 
 def failure(error: BaseException) -> str:
     """`ValueError: too low (my_env.py:42, in step)`: what was raised, and where in the environment's own code."""
-    where = location(error)
-    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    where, text = location(error), _text(error)
+    what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{what} ({where})" if where else what
+
+
+def _text(error: BaseException) -> str:
+    """The message of an error, a long one cut short; empty where asking for it raises."""
+    try:
+        text = str(error)
+    except Exception:
+        return ""
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
 
 
 def location(error: BaseException) -> str:

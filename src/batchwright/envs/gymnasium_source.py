@@ -17,9 +17,9 @@ from types import ModuleType
 from typing import Any
 
 from batchwright.core.errors import UserError
-from batchwright.envs.failures import failure
+from batchwright.envs.failures import RAISED, failure
 from batchwright.envs.mujoco_warnings import deduplicate
-from batchwright.envs.spaces import Spec, from_gymnasium, leaf_shape, leaves, path_name
+from batchwright.envs.spaces import Discrete, Leaf, Spec, from_gymnasium, leaf_shape, leaves, path_name
 from batchwright.envs.watchdog import Watch, print_no_answer
 
 # Package that a family of Gymnasium's registry needs, by the module of its entry point.
@@ -49,6 +49,9 @@ _ID_PACKAGES = {
     "gymnasium_robotics": ("AdroitHand", "AntMaze_", "Fetch", "FrankaKitchen", "HandManipulate", "PointMaze_"),
     "minatar": ("MinAtar/",),
 }
+
+MOST_VALUES = 1_000_000
+"""Of one Discrete space; `--action-size` has the same limit."""
 
 
 def _gymnasium() -> ModuleType:
@@ -81,7 +84,7 @@ class EnvSource:
                 return self._make_registered()
         except UserError:
             raise
-        except (Exception, SystemExit) as error:
+        except RAISED as error:
             raise _could_not_make(self.name, error) from error
 
     def _make_registered(self) -> tuple[Any, int | None]:
@@ -120,7 +123,7 @@ class EnvSource:
                     vectorization_mode="vector_entry_point",
                     **kwargs,
                 )
-        except (Exception, SystemExit) as error:
+        except RAISED as error:
             raise _could_not_make(self.name, error) from error
 
 
@@ -130,19 +133,32 @@ def spaces_of(env: Any, name: str) -> tuple[Spec, Spec]:
     observation = from_gymnasium(env.observation_space, f"{name}'s observation")
     action = from_gymnasium(env.action_space, f"{name}'s action")
     for what, spec in (("observation", observation), ("action", action)):
+        if not leaves(spec):
+            raise UserError(f"{name}'s {what} space has no parts.", [f"give the {what}_space at least one number"])
         for path, leaf in leaves(spec):
-            if 0 in leaf_shape(leaf):
-                part = f" at {path_name(path)!r}" if path else ""
-                raise UserError(
-                    f"{name}'s {what}{part} has shape {leaf_shape(leaf)}: it holds no number.",
-                    ["leave the part out of the space" if path else f"give the {what}_space at least one number"],
-                )
+            _refuse_sizes(f"{name}'s {what}" + (f" at {path_name(path)!r}" if path else ""), leaf)
     return observation, action
+
+
+def _refuse_sizes(who: str, leaf: Leaf) -> None:
+    """Refuses a space that holds no number, and one with more values than a network has inputs or outputs for."""
+    if 0 in leaf_shape(leaf):
+        raise UserError(
+            f"{who} has shape {leaf_shape(leaf)}: it holds no number.",
+            ["leave it out of the space, or give it at least one number"],
+        )
+    if isinstance(leaf, Discrete) and leaf.n > MOST_VALUES:
+        raise UserError(
+            f"{who} is one of {leaf.n:,} values, each an input or output of the network; at most {MOST_VALUES:,}.",
+            ["declare a Box", "several values of fewer choices: a MultiDiscrete"],
+        )
 
 
 def refuse_other_kinds(env: Any, name: str) -> None:
     """Refuses vector environments, PettingZoo's and what is no environment at all, each by its name."""
     kind = type(env).__name__
+    if isinstance(env, type):
+        raise UserError(f"{name} gave the class {env.__name__}, not an environment.", [f"return {env.__name__}()"])
     if hasattr(env, "single_observation_space") and hasattr(env, "num_envs"):
         raise UserError(
             f"{name} gave a {kind} of {env.num_envs} environments; a factory gives one, Batchwright makes the copies.",
@@ -239,7 +255,7 @@ def load_user_file(location: str) -> ModuleType:
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except RAISED as error:
         del sys.modules[module_name]
         raise UserError(f"{location} could not be run: {failure(error)}") from error
     return module
@@ -251,7 +267,7 @@ def import_user_module(module: str) -> ModuleType:
         sys.path.append(str(Path.cwd()))
     try:
         return importlib.import_module(module)
-    except (Exception, SystemExit) as error:
+    except RAISED as error:
         raise UserError(f"could not import {module!r}: {failure(error)}") from error
 
 

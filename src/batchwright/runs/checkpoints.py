@@ -164,9 +164,11 @@ def _check_counters(arrays: dict[str, np.ndarray], manifest: dict[str, Any]) -> 
 
 
 def _reason(error: Exception) -> str:
+    text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        return f"{Path(str(error.filename)).name}: {error.strerror}" if error.filename else error.strerror
-    return str(error)[:200] or type(error).__name__
+        name = Path(str(error.filename)).name if error.filename else ""
+        text = f"{name[:100]}: {error.strerror}" if name else error.strerror
+    return text[:200] or type(error).__name__
 
 
 def pack_actions(actions: list[np.ndarray]) -> dict[str, list[np.ndarray]]:

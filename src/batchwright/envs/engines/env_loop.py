@@ -15,7 +15,7 @@ from batchwright.envs.engines.engine import OnEvent, env_seed
 from batchwright.envs.engines.host_arrays import ObservationRows
 from batchwright.envs.engines.loop_arrays import LoopArrays
 from batchwright.envs.engines.step_results import PLAIN_NUMBERS, info_of, one_number, refuse_step, reset_parts
-from batchwright.envs.failures import failure, source_line
+from batchwright.envs.failures import RAISED, failure, source_line
 from batchwright.envs.gymnasium_source import EnvSource, spaces_of
 from batchwright.envs.masks import flat_mask, refuse_empty
 from batchwright.envs.reward_components import NO_PARTS, RewardParts, success_of
@@ -125,7 +125,7 @@ class EnvLoop:
                 over = bool(terminated or truncated)
             except UserError:
                 raise
-            except (Exception, SystemExit) as error:
+            except RAISED as error:
                 if returned is not _NOTHING:
                     raise refuse_step(returned, error, self._who(row)) from error
                 self._replace(row, error)
@@ -217,7 +217,7 @@ class EnvLoop:
             self._reset(row)
         except UserError:
             raise
-        except (Exception, SystemExit) as error:
+        except RAISED as error:
             raise UserError(f"{self._who(row)}, raised in reset: {failure(error)}", _reset_fixes(error)) from error
 
     def _reset_until_it_works(self, row: int) -> None:
@@ -226,7 +226,7 @@ class EnvLoop:
                 return self._reset(row)
             except UserError:
                 raise
-            except (Exception, SystemExit) as error:
+            except RAISED as error:
                 self._replace(row, error)
 
     def _replace(self, row: int, error: BaseException) -> None:

@@ -14,7 +14,7 @@ from batchwright.core.errors import UserError
 from batchwright.envs.engines.engine import HostEngine, OnEvent, Step, env_seed
 from batchwright.envs.engines.host_arrays import MEND_OBSERVATIONS, allocate_observations, native_tree, out_of_range
 from batchwright.envs.engines.step_results import one_number
-from batchwright.envs.failures import failure
+from batchwright.envs.failures import RAISED, failure
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.envs.masks import flat_mask, mask_size, refuse_empty
 from batchwright.envs.reward_components import missing_key, reward_parts, vector_names
@@ -76,7 +76,7 @@ class GymnasiumVector(HostEngine):
         try:
             with self._watch:
                 observation, info = self._env.reset(seed=number)
-        except (Exception, SystemExit) as error:
+        except RAISED as error:
             raise UserError(f"{self._name} raised in reset: {failure(error)}") from error
         self._ended[:] = False
         self.mask = self._masks(info, self._ended) if "action_mask" in info else None
@@ -86,7 +86,7 @@ class GymnasiumVector(HostEngine):
         try:
             with self._watch:
                 observation, reward, terminated, truncated, info = self._env.step(native_tree(self.action, action))
-        except (Exception, SystemExit) as error:
+        except RAISED as error:
             # One vector environment is one object: there is no single part of it to restart.
             raise UserError(f"{self._name} raised in step: {failure(error)}", ("--engine gymnasium-sync",)) from error
         terminated = np.array(terminated, np.bool_)
