@@ -39,7 +39,7 @@ def make_trained_policy(plan: Plan, engine: Engine, network: NetworkMaker | None
     """The policy that a plan's learner trains, with no parameters yet."""
     refuse_missing_network(plan, network)
     if plan.regime == ON_POLICY:
-        return make_on_policy_policy(OnPolicySettings.from_plan(plan).network, engine, network)
+        return make_on_policy_policy(OnPolicySettings.from_plan(plan), engine, network)
     if plan.regime == REPLAY:
         return make_replay_policy(plan, engine)
     raise _no_learner(plan)

@@ -314,16 +314,19 @@ class Rewards:
     component_weights: tuple[str, ...] | None = setting(
         "weight of each component, in order or as NAME=X", regimes=(ON_POLICY,)
     )
-    component_norm: str | None = setting(
-        "how each component is normalised", choices=COMPONENT_NORMS, regimes=(ON_POLICY,)
-    )
     component_balance: bool | None = setting(
-        "rescale normalised components to a common std, by at most a factor of 10", regimes=(ON_POLICY,)
+        "bring components without a common unit to a common std; changes the objective", regimes=(ON_POLICY,)
+    )
+    component_norm: str | None = setting(
+        "how balancing normalises each component", choices=COMPONENT_NORMS, regimes=(ON_POLICY,)
     )
     component_weighting: str | None = setting(
         "whether the weights of components are learned during training",
         choices=("fixed", "learned"),
         regimes=(ON_POLICY,),
+    )
+    component_target: str | None = setting(
+        "what learned weights serve: total, success or the name of a component", regimes=(ON_POLICY,)
     )
 
 

@@ -27,6 +27,8 @@ class Rollout(NamedTuple):
     """Of [T, N, ...]; only for engines that reset within the step: the true successor where an episode ended."""
     mask: BoolTNM | None = None
     """What could be done in `obs[:T]`; None where the environment has no masks."""
+    success: FloatTN | None = None
+    """1 where an episode ended in success, else 0; only where the weights of components are learned towards it."""
 
 
 class Episodes(NamedTuple):

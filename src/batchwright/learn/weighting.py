@@ -1,12 +1,12 @@
-"""Three-tier learnable weighting of advantages: base weights, attention, their product on a floor.
+"""Three-tier learnable weighting of advantages: base weights, attention, their product with a floor.
 
-What it is trained by (docs/adr/0012): one step of the policy along the weighted gradient should improve the sum of all
-components on data that the gradient was not computed from. The measure is the cosine between the two gradients, each
-from its own half of the environments; it has a gradient at ratio 1, and a component that is mostly noise agrees with
-nothing in the other half and loses weight.
+What it is trained by (docs/adr/0012): a step of the policy along the weighted gradient should improve a stated target.
+The measure is the cosine between the expected weighted gradient and the expected gradient of the target. Inner products
+between gradients from different halves of the environments estimate it without the noise that one half shares with
+itself; it has a gradient at ratio 1.
 """
 
-# K components, P parameters of the policy, G = 2 halves of the data.
+# K components, C = K or K + 1 columns (a success signal follows the components), P parameters, G = 2 halves.
 
 from __future__ import annotations
 
@@ -14,60 +14,115 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from numpy.typing import NDArray
 
-FLOOR = 0.02
-MOST_FLOOR = 0.2
-"""All floors together take at most this share."""
+FLOOR = 0.1
+"""Of its stated share, which every component keeps."""
 PRIOR_PULL = 1e-3
-RATE = 0.05
+RATE = 0.1
+ADAM_EPS = 1e-3
+"""Far above rounding: where the stated weights serve the target already, nothing moves."""
 MAX_NORM = 1.0
+KEPT_SHARE = 0.9
+"""What the inner products keep of their average from one rollout to the next: about ten rollouts are remembered."""
+NOISE_SHARE = 0.0
+"""Of a rollout's gradient noise, what counts against a component; see docs/adr/0012 for the figures."""
+LEAST_SIGNAL = 0.05
+"""Share of a squared length that counts as signal at least: an estimate may be negative."""
 
 
 class Weighting(NamedTuple):
-    """Parameters of the three tiers."""
+    """Parameters of the tiers; all 0 at the start, where the shares are the stated ones."""
 
-    base: jax.Array  # [K] logits
+    base: jax.Array  # [K] logits added to those of the stated shares
     attention: jax.Array  # [K, K]: from relative magnitudes to logits
     bias: jax.Array  # [K]
 
 
-def start_weighting(prior: NDArray[np.float64]) -> Weighting:
-    """Base weights at the stated ones, attention even."""
-    size = len(prior)
-    shares = np.maximum(prior / prior.sum(), 1e-3)
-    return Weighting(
-        jnp.asarray(np.log(shares / shares.sum()), jnp.float32),
-        jnp.zeros((size, size), jnp.float32),
-        jnp.zeros(size, jnp.float32),
-    )
+class Tiers(NamedTuple):
+    """The three tiers; each [K] sums to 1, 0 where a component cannot teach anything."""
+
+    base: jax.Array
+    attention: jax.Array
+    product: jax.Array
 
 
-def shares(weighting: Weighting, magnitude_K: jax.Array, varies_K: jax.Array) -> jax.Array:
-    """Shares [K] that sum to 1: base x attention over the mean |A| on a floor; 0 where nothing varies."""
-    size = magnitude_K.shape[0]
+class InnerProducts(NamedTuple):
+    """Of policy gradients, averaged over rollouts [C, C]."""
+
+    signal: jax.Array
+    """Between halves: what is expected, without noise."""
+    noise: jax.Array
+    """Of the noise of a whole rollout's gradient."""
+    count: jax.Array
+    """Rollouts so far."""
+
+
+def start_weighting(size: int) -> Weighting:
+    return Weighting(jnp.zeros(size), jnp.zeros((size, size)), jnp.zeros(size))
+
+
+def start_inner_products(columns: int) -> InnerProducts:
+    zeros = jnp.zeros((columns, columns), jnp.float32)
+    return InnerProducts(zeros, zeros, jnp.zeros((), jnp.int32))
+
+
+def tiers(weighting: Weighting, magnitude_K: jax.Array, stated_K: jax.Array) -> Tiers:
+    """Base x attention over the mean |A|, renormalised; a tenth of the stated shares [K] is fixed."""
+    teaches = stated_K > 0
     relative = magnitude_K / jnp.maximum(magnitude_K.sum(), 1e-8)
-    base = jax.nn.softmax(weighting.base)
-    attention = jax.nn.softmax(weighting.attention @ relative + weighting.bias)
-    product = base * attention * varies_K
-    product = product / jnp.maximum(product.sum(), 1e-8)
-    floor = min(FLOOR, MOST_FLOOR / size)
-    count = jnp.maximum(varies_K.sum(), 1.0)
-    return (floor + (1.0 - floor * count) * product) * varies_K
+    base = _softmax(jnp.log(jnp.maximum(stated_K, 1e-12)) + weighting.base, teaches)
+    attention = _softmax(weighting.attention @ relative + weighting.bias, teaches)
+    product = base * attention
+    product = product / jnp.maximum(product.sum(), 1e-12)
+    return Tiers(base, attention, FLOOR * stated_K + (1.0 - FLOOR) * product)
 
 
-def agreement(shares_K: jax.Array, gradient_GKP: jax.Array) -> jax.Array:
-    """Mean cosine between the weighted gradient of one half and the plain sum's of the other."""
-    weighted = jnp.einsum("k,gkp->gp", shares_K, gradient_GKP)
-    aim = gradient_GKP.sum(1)[::-1]
-    norms = jnp.sqrt(jnp.square(weighted).sum(-1) * jnp.square(aim).sum(-1))
-    return ((weighted * aim).sum(-1) / (norms + 1e-12)).mean()
+def inner_products(gradient_GCP: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(signal, noise) [C, C] of one rollout, from the gradients of its two halves.
+
+    With halves s + n1 and s + n2 the product of different halves is expected to be |s|^2. The whole rollout's gradient
+    is their mean: its noise (n1 + n2) / 2 is as large as that of (n1 - n2) / 2, in which the signal is gone.
+    """
+    first, second = gradient_GCP
+    across = first @ second.T
+    apart = (first - second) / 2
+    return (across + across.T) / 2, apart @ apart.T
+
+
+def merge(products: InnerProducts, gradient_GCP: jax.Array, counts: jax.Array) -> InnerProducts:
+    """The averages with one more rollout, where it `counts`; the first ones weigh more, so that none starts at 0."""
+    count = products.count + 1
+    share = jnp.maximum(1.0 - KEPT_SHARE, 1.0 / count)
+    signal, noise = inner_products(gradient_GCP)
+    merged = InnerProducts(
+        products.signal + share * (signal - products.signal), products.noise + share * (noise - products.noise), count
+    )
+    return jax.tree.map(lambda new, old: jnp.where(counts, new, old), merged, products)
+
+
+def alignment(shares_K: jax.Array, products: InnerProducts, target_C: jax.Array) -> jax.Array:
+    """Cosine between the mixture's expected gradient and that of the target, a weighted sum [C] of the columns."""
+    size = shares_K.shape[0]
+    whole = products.signal + products.noise
+    counted = products.signal + NOISE_SHARE * products.noise
+
+    def length(weights: jax.Array, part: int) -> jax.Array:
+        least = LEAST_SIGNAL * (weights @ whole[:part, :part] @ weights)
+        return jnp.sqrt(jnp.maximum(weights @ counted[:part, :part] @ weights, least) + 1e-20)
+
+    together = shares_K @ products.signal[:size] @ target_C
+    return together / (length(shares_K, size) * length(target_C, len(target_C)))
 
 
 def weighting_loss(
-    weighting: Weighting, magnitude_K: jax.Array, varies_K: jax.Array, gradient_GKP: jax.Array, prior_K: jax.Array
+    weighting: Weighting, magnitude_K: jax.Array, stated_K: jax.Array, products: InnerProducts, target_C: jax.Array
 ) -> jax.Array:
-    """What the weighting minimises: -agreement, and a pull of the base towards the stated weights."""
-    pull = jnp.square(weighting.base - prior_K).mean()
-    return PRIOR_PULL * pull - agreement(shares(weighting, magnitude_K, varies_K), gradient_GKP)
+    """What the weighting minimises: -alignment, and a pull of the base towards the stated weights."""
+    shares = tiers(weighting, magnitude_K, stated_K).product
+    return PRIOR_PULL * jnp.square(weighting.base).mean() - alignment(shares, products, target_C)
+
+
+def _softmax(logits_K: jax.Array, teaches_K: jax.Array) -> jax.Array:
+    high = jnp.where(teaches_K, logits_K, -jnp.inf).max(initial=-1e30)
+    powers = jnp.where(teaches_K, jnp.exp(jnp.minimum(logits_K - high, 0.0)), 0.0)
+    return powers / jnp.maximum(powers.sum(), 1e-12)

@@ -1,6 +1,6 @@
-"""Running statistics of reward components: updated by each rollout, they give both tiers of normalisation."""
+"""Running statistics of reward components: updated by each rollout, they give the scales of its update."""
 
-# T steps, N environments, K components.
+# T steps, N environments, K components, C = K or K + 1 columns (a success signal follows the components).
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ import numpy as np
 from batchwright.core.errors import UserError
 from batchwright.data.arrays import HostOrDevice
 from batchwright.data.rollout import Episodes, Rollout
-from batchwright.learn.component_scaling import nested, tier_one, tier_two, varying
+from batchwright.learn.component_scaling import SMALLEST_STD, nested, tier_one, tier_two, varying
 from batchwright.learn.returns import running_returns
 from batchwright.nets.normalise import RunningMoments, batch_moments
 from batchwright.on_policy.normalisation import BatchMoments
 from batchwright.on_policy.on_policy_settings import ComponentSettings, OnPolicySettings
 from batchwright.on_policy.on_policy_state import ComponentScales, ComponentStats
+from batchwright.planning.component_plan import SUCCESS, TOTAL
 
 KEPT_SHARE = 0.9
 """What `adaptive` keeps of its statistics from one rollout to the next: about ten rollouts are remembered."""
@@ -34,10 +35,10 @@ class RolloutComponents(NamedTuple):
 
     rewards: BatchMoments
     returns: BatchMoments
-    low: jax.Array  # [K]
-    high: jax.Array  # [K]
+    low: jax.Array  # [C]
+    high: jax.Array  # [C]
     terminates: jax.Array
-    carry: jax.Array  # [N, K]
+    carry: jax.Array  # [N, C]
 
 
 MeasureRewards = Callable[[Rollout, HostOrDevice], RolloutComponents]
@@ -66,6 +67,11 @@ class ComponentTracker:
         """The stated weights [K]."""
         return np.array(self.settings.weights, np.float32)
 
+    @property
+    def columns(self) -> int:
+        """Value heads: one per component, and one for the success signal where it is the target."""
+        return len(self.names) + (self.settings.target == SUCCESS)
+
     def update(self, stats: ComponentStats, rollout: Rollout) -> tuple[ComponentStats, ComponentScales]:
         """The statistics with one more rollout, and the scales of its update.
 
@@ -73,22 +79,25 @@ class ComponentTracker:
         """
         found: RolloutComponents = jax.tree.map(np.asarray, self.measure_rewards(rollout, stats.carry))
         if not np.isfinite(found.rewards[2]).all():  # the update of such a rollout is undone
-            ones = np.ones(len(self.names), np.float32)
-            return stats, ComponentScales(0 * ones, ones, self.weights, ones)
+            ones = np.ones(self.columns, np.float32)
+            return stats, ComponentScales(0 * ones, ones, ones, ones, ones, 0 * ones, self.weights)
         keep = KEPT_SHARE if self.settings.norm == "adaptive" else 1.0
         rewards, returns = _merge(stats.rewards, found.rewards, keep), _merge(stats.returns, found.returns, keep)
         low, high = np.minimum(stats.low, found.low), np.maximum(stats.high, found.high)
         terminates = np.bool_(stats.terminates | found.terminates)
         varies = varying(low, high, bool(terminates))
-        shift, scale = tier_one(self.settings.norm, rewards.mean, _std(rewards), _std(returns), low, high)
+        norm = self.settings.norm if self.settings.balance else "scale"
+        shift, scale = tier_one(norm, rewards.mean, _std(rewards), _std(returns), low, high)
         shift, scale = np.where(varies, shift, 0.0), np.where(varies, scale, 1.0)
-        factor, outputs, output_carry = 1.0 / scale, stats.outputs, stats.output_carry
+        factor, unit, spread = 1.0 / scale, scale, _std(returns)
+        outputs, output_carry = stats.outputs, stats.output_carry
         if self.settings.balance:
             moments, carry = self.measure_outputs(
                 rollout, stats.output_carry, shift.astype(np.float32), scale.astype(np.float32)
             )
             outputs, output_carry = _merge(stats.outputs, moments, keep), np.asarray(carry)
-            factor = factor * tier_two(_std(outputs), varies)
+            balance = tier_two(_std(outputs), varies)
+            factor, unit, spread = factor * balance, np.ones_like(scale), _std(outputs) * balance
         stats = stats._replace(
             rewards=rewards,
             returns=returns,
@@ -99,14 +108,35 @@ class ComponentTracker:
             carry=np.asarray(found.carry),
             output_carry=output_carry,
         )
-        numbers = (shift, factor, self.weights, varies)
+        spread = np.where(spread > SMALLEST_STD, spread, 1.0)
+        numbers = (shift, factor, unit, spread, varies, self._target(factor * unit, varies), self.weights)
         return stats, ComponentScales(*(np.asarray(number, np.float32) for number in numbers))
+
+    def _target(self, balance: np.ndarray, varies: np.ndarray) -> np.ndarray:
+        """The target's advantage as weights [C] of the columns' ones; `balance` is what one unit of each counts as."""
+        if self.settings.target == TOTAL:
+            return varies / balance
+        named = (*self.names, SUCCESS)[: len(varies)]
+        return np.array([name == self.settings.target for name in named]) & varies
+
+    def with_success(self, rollout: Rollout, episodes: Episodes) -> Rollout:
+        """The rollout with its success signal, where it is the target of the weights."""
+        if self.settings.target != SUCCESS:
+            return rollout
+        ended = np.asarray(rollout.terminated | rollout.truncated) & np.asarray(rollout.valid)
+        told = np.full(ended.shape, np.nan) if episodes.success is None else np.asarray(episodes.success)
+        if ended.any() and np.isnan(np.broadcast_to(told, ended.shape)[ended]).all():
+            raise UserError(
+                "--component-target success: episodes ended, and info had neither 'is_success' nor 'success'.",
+                ["--component-target total", *(f"--component-target {name}" for name in self.names)],
+            )
+        return rollout._replace(success=np.where(ended, np.nan_to_num(told), 0.0).astype(np.float32))
 
     def warnings(
         self, stats: ComponentStats, rollout: Rollout, episodes: Episodes, iteration: int
     ) -> tuple[ComponentStats, tuple[str, ...]]:
         """Each warning once per run; nested components are refused where weights are learned."""
-        names, texts = self.names, []
+        names, texts, size = self.names, [], len(self.names)
         if iteration < NESTED_CHECKS and not stats.warned_nested and len(names) > 1:
             relation = nested(np.asarray(rollout.reward)[np.asarray(rollout.valid)])
             if relation is not None:
@@ -114,7 +144,7 @@ class ComponentTracker:
                 if self.settings.weighting == "learned":
                     raise UserError(f"{texts[-1]} Learned weights need components apart.", _without(names, relation[0]))
                 stats = stats._replace(warned_nested=np.bool_(True))
-        constant = ~varying(stats.low, stats.high, bool(stats.terminates)) & ~stats.warned_constant
+        constant = ~varying(stats.low, stats.high, bool(stats.terminates))[:size] & ~stats.warned_constant
         if iteration >= 1:
             stats = stats._replace(warned_constant=stats.warned_constant | constant)
             texts += [
@@ -127,21 +157,22 @@ class ComponentTracker:
         return stats, tuple(texts)
 
 
-def start_component_stats(num_envs: int, size: int) -> ComponentStats:
+def start_component_stats(num_envs: int, components: int, columns: int) -> ComponentStats:
     """Statistics before the first rollout."""
-    empty, zeros = RunningMoments.empty(size), np.zeros((num_envs, size), np.float32)
+    empty, zeros = RunningMoments.empty(columns), np.zeros((num_envs, columns), np.float32)
     return ComponentStats(
         rewards=empty,
         returns=empty,
         outputs=empty,
-        low=np.full(size, np.inf),
-        high=np.full(size, -np.inf),
+        low=np.full(columns, np.inf),
+        high=np.full(columns, -np.inf),
         terminates=np.bool_(False),
         carry=zeros,
         output_carry=zeros,
         warned_nested=np.bool_(False),
-        warned_constant=np.zeros(size, np.bool_),
+        warned_constant=np.zeros(components, np.bool_),
         warned_sum=np.bool_(False),
+        stated_balance=np.full(components, np.nan),
     )
 
 
@@ -149,13 +180,13 @@ def make_measures(discount: float) -> tuple[MeasureRewards, MeasureOutputs]:
     """Compiled measures of the rewards as they are, and of what the first tier made of them."""
     gamma = jnp.float32(discount)
 
-    def totals(reward_TNK: jax.Array, rollout: Rollout, carry_NK: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def totals(reward_TNC: jax.Array, rollout: Rollout, carry_NC: jax.Array) -> tuple[jax.Array, jax.Array]:
         ended = (rollout.terminated | rollout.truncated)[..., None]
-        return running_returns(reward_TNK, ended, carry_NK, gamma)
+        return running_returns(reward_TNC, ended, carry_NC, gamma)
 
-    def measure_rewards(rollout: Rollout, carry_NK: jax.Array) -> RolloutComponents:
-        weight, reward = rollout.valid.reshape(-1).astype(jnp.float32), jnp.asarray(rollout.reward)
-        sums, carry = totals(reward, rollout, carry_NK)
+    def measure_rewards(rollout: Rollout, carry_NC: jax.Array) -> RolloutComponents:
+        weight, reward = rollout.valid.reshape(-1).astype(jnp.float32), reward_columns(rollout)
+        sums, carry = totals(reward, rollout, carry_NC)
         size = reward.shape[-1]
         inside = rollout.valid[..., None]
         return RolloutComponents(
@@ -168,14 +199,20 @@ def make_measures(discount: float) -> tuple[MeasureRewards, MeasureOutputs]:
         )
 
     def measure_outputs(
-        rollout: Rollout, carry_NK: jax.Array, shift: jax.Array, scale: jax.Array
+        rollout: Rollout, carry_NC: jax.Array, shift: jax.Array, scale: jax.Array
     ) -> tuple[BatchMoments, jax.Array]:
-        weight, reward = rollout.valid.reshape(-1).astype(jnp.float32), jnp.asarray(rollout.reward)
+        weight, reward = rollout.valid.reshape(-1).astype(jnp.float32), reward_columns(rollout)
         output = (reward - shift) / scale * rollout.valid[..., None]
-        sums, carry = totals(output, rollout, carry_NK)
+        sums, carry = totals(output, rollout, carry_NC)
         return batch_moments(sums.reshape(-1, output.shape[-1]), weight), carry
 
     return jax.jit(measure_rewards), jax.jit(measure_outputs)
+
+
+def reward_columns(rollout: Rollout) -> jax.Array:
+    """The components of the reward, and the success signal where it is the target [T, N, C]."""
+    reward = jnp.asarray(rollout.reward)
+    return reward if rollout.success is None else jnp.concatenate([reward, rollout.success[..., None]], -1)
 
 
 def _merge(moments: RunningMoments, added: BatchMoments, keep: float) -> RunningMoments:

@@ -1,6 +1,7 @@
-"""Weights of reward components: stated, or learned during training."""
+"""Weights of reward components: stated, or learned towards a target during training."""
 
-# T steps, N environments, K components, P parameters, G = 2 halves of the environments.
+# T steps, N environments, K components, C = K or K + 1 columns (a success signal follows the components),
+# P parameters, G = 2 halves of the environments.
 
 from __future__ import annotations
 
@@ -36,10 +37,10 @@ class Combined(NamedTuple):
     metrics: dict[str, jax.Array]
 
 
-def start_weighting_state(prior: np.ndarray) -> WeightingState:
-    """A learned weighting that begins at the stated weights [K]."""
-    params = learned.start_weighting(np.asarray(prior, np.float64))
-    return WeightingState(params, _optimiser().init(params), params.base)
+def start_weighting_state(components: int, columns: int) -> WeightingState:
+    """A learned weighting that begins at the stated weights."""
+    params = learned.start_weighting(components)
+    return WeightingState(params, _optimiser().init(params), learned.start_inner_products(columns))
 
 
 def combine(
@@ -47,56 +48,72 @@ def combine(
     settings: UpdateSettings,
     train: TrainState,
     rows: PolicyInputs,
-    advantage_TNK: jax.Array,
+    advantage_TNC: jax.Array,
     scales: ComponentScales,
 ) -> Combined:
     """How the components of this rollout are weighed; a learned weighting makes one step first."""
+    size = len(settings.components)
     count = jnp.maximum(rows.weight.sum(), 1.0)
-    magnitude = (jnp.abs(advantage_TNK) * rows.weight[..., None]).sum((0, 1)) / count
-    weight, state = scales.weight * scales.varies, train.weighting
-    share = jnp.abs(weight) / jnp.maximum(jnp.abs(weight).sum(), 1e-8)
+    magnitude = (jnp.abs(advantage_TNC[..., :size]) * rows.weight[..., None]).sum((0, 1)) / count
+    weight, state = scales.weight * scales.varies[:size], train.weighting
+    shown: dict[str, jax.Array] = {}
     if settings.learned_weighting:
-        gradient = _half_gradients(policy, train.params, rows, advantage_TNK)
         assert state is not None
-        state = _step(state, magnitude, scales.varies, gradient)
-        share = learned.shares(state.params, magnitude, jnp.asarray(scales.varies))
-        weight = share * scales.varies.sum()
-    metrics: dict[str, jax.Array] = {}
-    for k, name in enumerate(settings.components):
-        metrics |= {
-            f"component/{name}/weight": share[k],
-            f"component/{name}/scale": jnp.asarray(scales.factor)[k],
-            f"component/{name}/advantage": magnitude[k],
-        }
-    return Combined(weight, state, metrics)
+        spread = jnp.asarray(scales.spread)
+        whole = (weight * spread[:size]).sum()
+        stated = weight * spread[:size] / jnp.maximum(whole, 1e-12)
+        gradient = half_gradients(policy, train.params, rows, advantage_TNC / spread)
+        state = _step(state, magnitude / spread[:size], stated, gradient, jnp.asarray(scales.target) * spread)
+        tiers = learned.tiers(state.params, magnitude / spread[:size], stated)
+        weight = whole * tiers.product / spread[:size]
+        shown = tiers._asdict()
+    counts = jnp.abs(weight) * scales.factor[:size] * scales.unit[:size]
+    shown |= {
+        "weight": counts / jnp.maximum(counts.sum(), 1e-12),
+        "share": jnp.abs(weight) * magnitude / jnp.maximum((jnp.abs(weight) * magnitude).sum(), 1e-12),
+        "scale": jnp.asarray(scales.factor)[:size],
+        "advantage": magnitude,
+    }
+    metrics = {
+        f"component/{name}/{part}": value[k] for k, name in enumerate(settings.components) for part, value in shown.items()
+    }
+    return Combined(jnp.asarray(weight), state, metrics)
 
 
-def _step(state: WeightingState, magnitude: jax.Array, varies: np.ndarray, gradient_GKP: jax.Array) -> WeightingState:
-    gradient = jax.grad(learned.weighting_loss)(state.params, magnitude, varies, gradient_GKP, state.prior)
+def _step(
+    state: WeightingState, magnitude: jax.Array, stated: jax.Array, gradient_GCP: jax.Array, target_C: jax.Array
+) -> WeightingState:
+    """One step towards the target; where nothing of it has been seen yet, the weighting stays as it is."""
+    seen = jnp.abs(target_C).sum() > 0
+    target_C = target_C / jnp.maximum(jnp.sqrt(jnp.square(target_C).sum()), 1e-12)
+    products = learned.merge(state.products, gradient_GCP, seen)
+    gradient = jax.grad(learned.weighting_loss)(state.params, magnitude, stated, products, target_C)
     change, opt_state = _optimiser().update(gradient, state.opt_state, state.params)
-    return WeightingState(optax.apply_updates(state.params, change), opt_state, state.prior)
+    moved = WeightingState(optax.apply_updates(state.params, change), opt_state, products)
+    stepped: WeightingState = jax.tree.map(lambda new, old: jnp.where(seen, new, old), moved, state)
+    return stepped
 
 
 def _optimiser() -> optax.GradientTransformation:
-    return optax.chain(optax.clip_by_global_norm(learned.MAX_NORM), optax.adam(learned.RATE))
+    return optax.chain(optax.clip_by_global_norm(learned.MAX_NORM), optax.adam(learned.RATE, eps=learned.ADAM_EPS))
 
 
-def _half_gradients(policy: Policy, flat: jax.Array, rows: PolicyInputs, advantage_TNK: jax.Array) -> jax.Array:
-    """Policy gradients [G, K, P] of every component from each half of the environments, at the policy that acted."""
+def half_gradients(policy: Policy, flat: jax.Array, rows: PolicyInputs, advantage_TNC: jax.Array) -> jax.Array:
+    """Policy gradients [G, C, P] of every column from each half of the environments, at the policy that acted."""
     steps, num_envs = rows.weight.shape
     first = np.arange(num_envs) % 2 == 0 if num_envs > 1 else (np.arange(steps) < steps // 2)[:, None]
     half_GTN = jnp.stack([rows.weight * first, rows.weight * ~first])
-    mean_GK = jnp.einsum("gtn,tnk->gk", half_GTN, advantage_TNK) / _count(half_GTN)[:, None]
-    centred = (advantage_TNK[None] - mean_GK[:, None, None]) * half_GTN[..., None]
-    pulled_GKTN = jnp.moveaxis(centred, -1, 1) / _count(half_GTN)[:, None, None, None]
+    mean_GC = jnp.einsum("gtn,tnc->gc", half_GTN, advantage_TNC) / _count(half_GTN)[:, None]
+    centred = (advantage_TNC[None] - mean_GC[:, None, None]) * half_GTN[..., None]
+    pulled_GCTN = jnp.moveaxis(centred, -1, 1) / _count(half_GTN)[:, None, None, None]
 
     def log_prob(flat: jax.Array) -> jax.Array:
         out = policy.outputs(flat, rows.inputs)
         return policy.heads.log_prob(out.params, out.raw, rows.action, rows.mask).sum(-1)
 
     pull = jax.vjp(log_prob, flat)[1]
-    gradient_GKP: jax.Array = jax.vmap(jax.vmap(lambda cotangent: pull(cotangent)[0]))(pulled_GKTN)
-    return gradient_GKP
+    gradient_GCP: jax.Array = jax.vmap(jax.vmap(lambda cotangent: pull(cotangent)[0]))(pulled_GCTN)
+    return gradient_GCP
 
 
 def _count(half_GTN: jax.Array) -> jax.Array:

@@ -41,6 +41,7 @@ def make_measure(settings: OnPolicySettings, policy: Policy) -> Measure | None:
     if not with_obs and not settings.normalize_rewards:
         return None
     gamma = float(settings.constants.gamma)
+    weights = None if settings.components is None else np.array(settings.components.weights, np.float32)
 
     def measure(rollout: Rollout, carry_N: HostOrDevice) -> RolloutMoments:
         weight = rollout.valid.reshape(-1).astype(jnp.float32)
@@ -50,7 +51,8 @@ def make_measure(settings: OnPolicySettings, policy: Policy) -> Measure | None:
             obs = batch_moments(policy.inputs.vector(acted).reshape(-1, policy.inputs.vector_size), weight)
         if settings.normalize_rewards:
             ended = rollout.terminated | rollout.truncated
-            totals, carry_N = running_returns(rollout.reward.sum(-1), ended, jnp.asarray(carry_N), gamma)
+            paid = rollout.reward.sum(-1) if weights is None else (rollout.reward * weights).sum(-1)
+            totals, carry_N = running_returns(paid, ended, jnp.asarray(carry_N), gamma)
             rewards = batch_moments(totals.reshape(-1, 1), weight)
         return RolloutMoments(obs, rewards, carry_N)
 

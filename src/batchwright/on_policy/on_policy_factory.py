@@ -9,7 +9,7 @@ from batchwright.envs.reward_components import NO_COMPONENTS
 from batchwright.nets.policy import NetworkMaker, Policy, make_policy
 from batchwright.on_policy.episode_learner import EpisodeLearner
 from batchwright.on_policy.on_policy_learner import OnPolicyLearner
-from batchwright.on_policy.on_policy_settings import NetworkSettings, OnPolicySettings
+from batchwright.on_policy.on_policy_settings import OnPolicySettings
 from batchwright.on_policy.remedies import refuse_unable_to_act
 from batchwright.planning.plan import Plan
 
@@ -29,20 +29,20 @@ def make_on_policy_learner(
         components=settings.update.components or NO_COMPONENTS,
         step_timeout=settings.run.step_timeout,
     )
-    policy = make_on_policy_policy(settings.network, engine, network)
+    policy = make_on_policy_policy(settings, engine, network)
     kind = OnPolicyLearner if settings.rollout_episodes is None else EpisodeLearner
     return kind(plan, settings, env, engine, policy, on_event)
 
 
-def make_on_policy_policy(settings: NetworkSettings, engine: Engine, network: NetworkMaker | None = None) -> Policy:
-    """The policy for an engine's spaces, with one value per reward component."""
+def make_on_policy_policy(settings: OnPolicySettings, engine: Engine, network: NetworkMaker | None = None) -> Policy:
+    """The policy for an engine's spaces, with one value per reward component, and one for success if it is a target."""
     return make_policy(
         engine.observation,
         engine.action,
-        num_values=max(1, len(engine.reward_names)),
-        hidden=settings.hidden,
-        activation=settings.activation,
-        log_std_start=settings.log_std_start,
+        num_values=max(1, len(engine.reward_names)) + settings.update.success_head,
+        hidden=settings.network.hidden,
+        activation=settings.network.activation,
+        log_std_start=settings.network.log_std_start,
         network=network,
         activity=engine.action_activity,
     )

@@ -93,17 +93,19 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
     def start(self) -> OnPolicyState:
         settings = self.on_policy_settings
         params = self.policy.init(jax.random.key(self.streams.number("parameters", 0)))
-        weights = None if self._components is None else self._components.weights
+        components = self._components
         state = OnPolicyState(
             obs=RunningMoments.empty(self.policy.inputs.vector_size),
             recent_returns=np.full(RECENT_EPISODES, np.nan),
             counters=Counters.zero(),
             collect_state=self.start_engine(0),
-            train=start_train_state(params, settings.update, weights),
+            train=start_train_state(params, settings.update),
             rewards=RunningMoments.empty(1),
             reward_carry=np.zeros(settings.columns, np.float32),
             targets=RunningMoments.empty(1),
-            components=None if weights is None else start_component_stats(settings.columns, len(weights)),
+            components=None
+            if components is None
+            else start_component_stats(settings.columns, len(components.names), components.columns),
         )
         self._compile_update_ahead(state)
         if settings.run.doctor != "act":
@@ -115,6 +117,9 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         stats, start = state.obs_stats(self.normalize_obs), time.perf_counter()
         collected = self.collect_rollout(state, stats)
         collect_end = time.perf_counter()
+        if self._components is not None:
+            rollout = self._components.with_success(collected.rollout, collected.episodes)
+            collected = collected._replace(rollout=rollout)
         scaled = self._absorb_rewards(state, collected)
         order = self.minibatch_order(int(state.counters.iteration), collected.rollout)
         self._wait_for_compilation()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from batchwright.on_policy.on_policy_state import Hyper
-from batchwright.planning.component_plan import component_names, component_weights
+from batchwright.planning.component_plan import SUCCESS, component_names, component_target, component_weights
 from batchwright.planning.episode_plan import EpisodeCut, episode_cut
 from batchwright.planning.network_plan import OWN_NETWORK, hidden_sizes
 from batchwright.planning.plan import Plan
@@ -33,6 +33,8 @@ class UpdateSettings:
     components: tuple[str, ...] = ()
     """Names of the reward's components; empty where the reward is one number."""
     learned_weighting: bool = False
+    success_head: bool = False
+    """Whether the success signal has a value head, after those of the components."""
     entropy_by_kind: bool = False
     """Whether discrete and continuous heads have entropy weights or floors of their own."""
 
@@ -54,12 +56,14 @@ class ComponentSettings:
     """How reward components are scaled and weighed."""
 
     norm: str
-    """`none`, `scale`, `adaptive`, `z-score` or `min-max`: the first tier of normalisation."""
+    """`none`, `scale`, `adaptive`, `z-score` or `min-max`: the first tier of balancing."""
     balance: bool
-    """The second tier of normalisation."""
+    """Whether components are balanced; else they keep the units of the environment's reward."""
     weighting: str
     """`fixed` or `learned`."""
     weights: tuple[float, ...]
+    target: str
+    """What learned weights serve: `total`, `success` or a component; empty where weights are fixed."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,7 @@ def _update_settings(plan: Plan, names: tuple[str, ...]) -> UpdateSettings:
         adam_eps=plan["adam_eps"],
         components=names,
         learned_weighting=plan.get("component_weighting") == "learned",
+        success_head=component_target(plan) == SUCCESS,
         entropy_by_kind=any(plan.get(name, 1.0) != 1.0 for name in weights)
         or any(plan.get(name) is not None for name in floors),
     )
@@ -202,8 +207,9 @@ def _network_settings(plan: Plan) -> NetworkSettings:
 
 def _component_settings(plan: Plan) -> ComponentSettings:
     return ComponentSettings(
-        norm=plan["component_norm"],
+        norm=plan.get("component_norm", "scale"),
         balance=plan["component_balance"],
         weighting=plan["component_weighting"],
         weights=component_weights(plan),
+        target=component_target(plan),
     )

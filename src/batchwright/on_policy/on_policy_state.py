@@ -12,7 +12,7 @@ import numpy as np
 import optax
 
 from batchwright.data.arrays import BoolBM, FloatB, FloatBD, FloatBH, FloatBK, Tree
-from batchwright.learn.weighting import Weighting
+from batchwright.learn.weighting import InnerProducts, Weighting
 from batchwright.nets.normalise import RunningMoments
 from batchwright.runs.engine_state import EngineState
 
@@ -24,15 +24,22 @@ Metrics: TypeAlias = dict[str, jax.Array]
 
 
 class ComponentScales(NamedTuple):
-    """What one iteration does with each reward component; arrays [K]."""
+    """What one iteration does with each reward component; arrays [C]: K components, then a success signal if any."""
 
     shift: np.ndarray
     factor: np.ndarray
-    """A reward counts as (reward - shift) x factor: both tiers of normalisation."""
-    weight: np.ndarray
-    """Stated weights."""
+    """A value head learns from (reward - shift) x factor."""
+    unit: np.ndarray
+    """What its advantages are multiplied with before they are weighed: 1 / factor brings them back to the units of the
+    environment's reward; 1 leaves them balanced."""
+    spread: np.ndarray
+    """Standard deviation of the running discounted return, in the units in which advantages are weighed."""
     varies: np.ndarray
     """1 where a component can teach something, else 0."""
+    target: np.ndarray
+    """The target's advantage as weights of the columns' ones; all 0 until something of it has been seen."""
+    weight: np.ndarray
+    """Stated weights [K]."""
 
 
 class Hyper(NamedTuple):
@@ -72,8 +79,8 @@ class WeightingState(NamedTuple):
 
     params: Weighting
     opt_state: optax.OptState
-    prior: jax.Array
-    """[K] logits that the base weights are pulled to."""
+    products: InnerProducts
+    """Of the gradients of components and target."""
 
 
 class TrainState(NamedTuple):
@@ -112,7 +119,7 @@ class TransitionRows(NamedTuple):
 
 
 class ComponentStats(NamedTuple):
-    """Running statistics of reward components [K], in float64."""
+    """Running statistics of reward components [C], in float64; a success signal follows the K components."""
 
     rewards: RunningMoments
     """Of the rewards of single steps."""
@@ -124,11 +131,12 @@ class ComponentStats(NamedTuple):
     high: np.ndarray
     terminates: np.bool_
     """Whether an episode has ever terminated."""
-    carry: np.ndarray  # [N, K]: discounted sums of running episodes
-    output_carry: np.ndarray  # [N, K]
+    carry: np.ndarray  # [N, C]: discounted sums of running episodes
+    output_carry: np.ndarray  # [N, C]
     warned_nested: np.bool_
     warned_constant: np.ndarray  # [K]
     warned_sum: np.bool_
+    stated_balance: np.ndarray  # [K]: weights of one unit each, as they were last reported; NaN before
 
 
 class GoodState(NamedTuple):

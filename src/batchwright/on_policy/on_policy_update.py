@@ -20,6 +20,7 @@ from batchwright.learn.returns import explained_variance, normalise_advantages
 from batchwright.nets.normalise import ObsStats, batch_moments
 from batchwright.nets.policy import Policy, join_leaves
 from batchwright.on_policy.algorithms import RolloutValues, find_algorithm, kl_estimate, value_loss
+from batchwright.on_policy.component_stats import reward_columns
 from batchwright.on_policy.component_weighting import PolicyInputs, combine, start_weighting_state
 from batchwright.on_policy.entropy_loss import entropy_loss, head_metrics
 from batchwright.on_policy.large_minibatches import sum_over_pieces
@@ -64,10 +65,10 @@ def make_optimiser(settings: UpdateSettings) -> optax.GradientTransformation:
     return optax.scale_by_adam(settings.adam_beta1, settings.adam_beta2, settings.adam_eps)
 
 
-def start_train_state(params: jax.Array, settings: UpdateSettings, prior: np.ndarray | None = None) -> TrainState:
-    """A train state before the first update; `prior` [K] is where a learned weighting begins."""
-    even = np.ones(len(settings.components))
-    weighting = start_weighting_state(even if prior is None else prior) if settings.learned_weighting else None
+def start_train_state(params: jax.Array, settings: UpdateSettings) -> TrainState:
+    """A train state before the first update."""
+    size = len(settings.components)
+    weighting = start_weighting_state(size, size + settings.success_head) if settings.learned_weighting else None
     zero, one = jnp.zeros((), jnp.int32), jnp.ones((), jnp.float32)
     return TrainState(params, make_optimiser(settings).init(params), zero, one, weighting)
 
@@ -122,10 +123,14 @@ def prepare_rollout(
     metrics, weighting = rollout_metrics(policy, rollout), train.weighting
     if settings.components:
         assert hyper.components is not None
+        unit, size = jnp.asarray(hyper.components.unit), len(settings.components)
         policy_inputs = PolicyInputs(acted, rollout.action, weight, rollout.mask)
-        mixed = combine(policy, settings, train, policy_inputs, targets.advantage, hyper.components)
-        advantage, weighting = (targets.advantage * mixed.weight).sum(-1), mixed.weighting
-        value, target = (values.value * mixed.weight).sum(-1), (targets.value_target * mixed.weight).sum(-1)
+        mixed = combine(policy, settings, train, policy_inputs, targets.advantage * unit, hyper.components)
+        # In the units of the environment's reward, or balanced; divided like the plain sum where that is normalised.
+        counts, weighting = mixed.weight * unit[:size] / hyper.reward_scale, mixed.weighting
+        advantage, value, target = (
+            (column[..., :size] * counts).sum(-1) for column in (targets.advantage, values.value, targets.value_target)
+        )
         metrics |= mixed.metrics | value_metrics(value, target, weight)
     else:
         advantage = targets.advantage.sum(-1)
@@ -163,11 +168,13 @@ def _rollout_values(
     if rollout.final_obs is not None:
         final = policy.outputs_in_turn(params, policy.preprocess(rollout.final_obs, stats)).value
         after = jnp.where(ended[..., None], final * hyper.value_std + hyper.value_mean, after)
-    reward = rollout.reward / hyper.reward_scale
-    if settings.components:
-        assert hyper.components is not None
-        valid = rollout.valid.astype(jnp.float32)[..., None]
-        reward = (reward - hyper.components.shift) * hyper.components.factor * valid
+    if not settings.components:
+        return RolloutValues(rollout.reward / hyper.reward_scale, now, after, rollout.terminated, ended)
+    assert hyper.components is not None
+    valid = rollout.valid.astype(jnp.float32)[..., None]
+    reward = (reward_columns(rollout) - hyper.components.shift) * hyper.components.factor * valid
+    if settings.success_head:  # an episode has one success: nothing of it comes after a time limit
+        after = after.at[..., -1].multiply(1.0 - ended)
     return RolloutValues(reward, now, after, rollout.terminated, ended)
 
 
@@ -209,6 +216,11 @@ def make_minibatch_step(policy: Policy, settings: UpdateSettings, value_only: np
     return minibatch_step
 
 
+def over_heads(loss_BC: jax.Array) -> jax.Array:
+    """The mean over value heads: gradients are clipped together, and more heads must not leave less for the policy."""
+    return loss_BC.sum(-1) / loss_BC.shape[-1]
+
+
 def make_loss(policy: Policy, settings: UpdateSettings) -> Callable[..., tuple[jax.Array, Metrics]]:
     """The loss as a function of (parameter tree, rows, transitions of the whole minibatch, hyper-parameters)."""
     algorithm = find_algorithm(settings.algo)
@@ -225,7 +237,7 @@ def make_loss(policy: Policy, settings: UpdateSettings) -> Callable[..., tuple[j
         old_value = rows.value if settings.value_clipping else None
         metrics = {
             "policy_loss": mean(algorithm.policy_loss(log_prob, rows.log_prob, rows.advantage, hyper)),
-            "value_loss": mean(value_loss(out.value, rows.target, old_value, hyper.value_clip).sum(-1)),
+            "value_loss": mean(over_heads(value_loss(out.value, rows.target, old_value, hyper.value_clip))),
             "entropy": mean(entropy.sum(-1)),
         }
         total = metrics["policy_loss"] + hyper.value_weight * metrics["value_loss"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from batchwright.core.errors import UserError, unknown
 from batchwright.planning.ledger import Ledger
@@ -11,7 +12,9 @@ from batchwright.planning.quantity import counted
 
 NO_COMPONENTS = "none"
 """`components` of a plan that trains on the plain sum of a vector reward."""
-OTHERS = ("component_weights", "component_norm", "component_balance", "component_weighting")
+OTHERS = ("component_weights", "component_norm", "component_balance", "component_weighting", "component_target")
+TOTAL, SUCCESS = "(total)", "(success)"
+"""Targets of learned weights that are no component: the environment's reward, its success signal."""
 
 
 def component_names(plan: Plan) -> tuple[str, ...]:
@@ -24,6 +27,14 @@ def component_weights(plan: Plan) -> tuple[float, ...]:
     """The planned weight of each of `component_names`, in the same order."""
     text = plan.get("component_weights")
     return () if text is None else tuple(float(weight) for weight in str(text).split(","))
+
+
+def component_target(plan: Plan) -> str:
+    """What learned weights serve: TOTAL, SUCCESS or the name of a component; empty where weights are fixed."""
+    target = plan.get("component_target")
+    if target is None or target in component_names(plan):
+        return target or ""
+    return {"total": TOTAL, "success": SUCCESS}[str(target)]
 
 
 def settle_components(ledger: Ledger, task: TaskFacts) -> None:
@@ -44,16 +55,16 @@ def settle_components(ledger: Ledger, task: TaskFacts) -> None:
         ledger.settle("component_weights", shown, "", "default: all equal", "default")
     else:
         ledger.adopt("component_weights", shown, "")
-    norm = ledger.setting("component_norm", "scale", "each divided by the std of its return; signs stay", unit="")
-    ledger.setting("component_balance", True, "factor median(std) / std within 0.1 to 10", unit="")
+    _refuse_one_scale(ledger)
+    _balance(ledger, names, weights, task)
     weighting = ledger.setting("component_weighting", "fixed", "the weights stay as given", unit="")
     if weighting == "learned":
         _refuse_unlearnable(ledger, names, weights)
-    _scales(ledger, norm)
-    if norm in ("z-score", "min-max"):
-        ledger.remark(
-            f"component_norm {norm} shifts every step's reward: where episodes differ in length, this rewards "
-            "or punishes length. --component-norm scale does not."
+        _target(ledger, names, task)
+    elif ledger.stated("component_target") is not None:
+        raise UserError(
+            f"{ledger.place('component_target')} is what learned weights serve; the weights are fixed.",
+            ["--component-weighting learned", ledger.without("component_target")],
         )
 
 
@@ -141,20 +152,68 @@ def _refuse_unlearnable(ledger: Ledger, names: tuple[str, ...], weights: list[fl
         )
 
 
-def _scales(ledger: Ledger, norm: str) -> None:
-    """Refuses or switches off normalisers that use one scale for all components."""
-    if ledger.quantities["popart"].value or ledger.quantities["value_clip"].value:
-        name = "popart" if ledger.quantities["popart"].value else "value_clip"
+def _target(ledger: Ledger, names: tuple[str, ...], task: TaskFacts) -> None:
+    target = ledger.setting("component_target", "total", "the environment's own reward", unit="")
+    if target not in (*names, "total", "success"):
+        raise unknown("component target", str(target), (*names, "total", "success"), "--component-target")
+    left_out = [name for name in task.reward_names if name not in names]
+    if target == "total" and "total" not in names and left_out:
         raise UserError(
-            f"{ledger.place(name)} uses one scale; components have one each.",
-            [ledger.without(name), "--components none"],
+            f"the total has {counted(len(left_out), 'component')} more than are trained on: {', '.join(left_out)}.",
+            [f"--components {' '.join(task.reward_names)}", f"--component-target {names[0]}"],
         )
-    if norm == "none" or not ledger.quantities["normalize_rewards"].value:
+
+
+def _balance(ledger: Ledger, names: tuple[str, ...], weights: list[float], task: TaskFacts) -> None:
+    """Whether components are balanced, how, and what that makes of one unit of each."""
+    if not ledger.setting("component_balance", False, "the objective is the environment's reward", unit=""):
+        if ledger.stated("component_norm") is not None:
+            raise UserError(
+                f"{ledger.place('component_norm')} is the first tier of balancing, and components are not balanced.",
+                ["--component-balance", ledger.without("component_norm")],
+            )
         return
-    origin = ledger.resolved.origin("normalize_rewards")
-    if origin is not None and origin.kind != "preset":
-        raise UserError(
-            f"--normalize-rewards scales the sum, --component-norm {norm} each component: use one of them.",
-            ["--component-norm none", "--no-normalize-rewards", "--components none"],
+    norm = ledger.setting("component_norm", "scale", "each divided by the std of its return; signs stay", unit="")
+    if norm in ("z-score", "min-max"):
+        ledger.remark(
+            f"component_norm {norm} shifts every step's reward: where episodes differ in length, this rewards "
+            "or punishes length. --component-norm scale does not."
         )
-    ledger.settle("normalize_rewards", False, "", f"off: components are normalised one by one ({norm})")
+    if ledger.quantities["normalize_rewards"].value:
+        origin = ledger.resolved.origin("normalize_rewards")
+        if origin is not None and origin.kind != "preset":
+            raise UserError(
+                "--normalize-rewards scales the sum, --component-balance each component: use one of them.",
+                ["--no-component-balance", "--no-normalize-rewards", "--components none"],
+            )
+        ledger.settle("normalize_rewards", False, "", f"off: components are balanced one by one ({norm})")
+    ledger.remark(_reweighting_text(names, weights, task))
+
+
+def _reweighting_text(names: tuple[str, ...], weights: list[float], task: TaskFacts) -> str:
+    spreads = task.component_spreads
+    if len(spreads) != len(names):
+        return "balancing changes what one unit of each component counts; the first rollouts show the figures."
+    text = reweighting(names, [weight / spread if spread > 0 else 0.0 for weight, spread in zip(weights, spreads, strict=True)])
+    if text is None:
+        return f"balancing changes nothing by the {task.probed_steps:,} random steps that were tried."
+    return f"balanced, by {task.probed_steps:,} random steps: {text}. The record follows it."
+
+
+def reweighting(names: Sequence[str], counts: Sequence[float]) -> str | None:
+    """The largest change of the trade-off in words; `counts` is what one unit of each component counts as."""
+    known = [(abs(count), name) for count, name in zip(counts, names, strict=True) if count != 0]
+    if len(known) < 2:
+        return None
+    (least, small), (most, large) = min(known), max(known)
+    return None if small == large else f"1 unit of {large} counts as {most / least:.3g} of {small}"
+
+
+def _refuse_one_scale(ledger: Ledger) -> None:
+    """Refuses normalisers that use one scale for all values."""
+    for name in ("popart", "value_clip"):
+        if ledger.quantities[name].value:
+            raise UserError(
+                f"{ledger.place(name)} uses one scale; components have one each.",
+                [ledger.without(name), "--components none"],
+            )

@@ -35,6 +35,10 @@ class TaskFacts:
     """Components of the reward, where the environment gives it as a vector."""
     stacked_frames: int = 1
     """Frames stacked in one observation; consecutive observations share all but the newest."""
+    component_spreads: tuple[float, ...] = ()
+    """Standard deviation of the running discounted return of each component that is trained on, by random actions."""
+    probed_steps: int = 0
+    """Random steps that they were measured over."""
 
     def to_dict(self) -> dict[str, Any]:
         """The known facts, in the form of `plan.json`."""
