@@ -85,7 +85,7 @@ def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = No
 
         spec = describe(name)
         refuse_small_images(image_shapes(spec.observation))
-        task = task_facts(spec)
+        task = with_probed_components(resolved, task_facts(spec))
     elif resolved.config.task.obs_shape is not None and resolved.config.task.obs_dtype == "uint8":
         shape = resolved.config.task.obs_shape
         refuse_small_images([shape] if len(shape) == 3 else [])
@@ -118,6 +118,20 @@ def task_facts(spec: TaskSpec) -> TaskFacts:
         reward_names=spec.reward_names,
         stacked_frames=spec.stacked_frames if len(found) == 1 else 1,
     )
+
+
+def with_probed_components(resolved: Resolved, facts: TaskFacts) -> TaskFacts:
+    """The facts with what random actions show of components: where keys of info are named, or balance is asked."""
+    rewards, wanted = resolved.config.rewards, resolved.config.rewards.components
+    named = bool(wanted) and not facts.reward_names
+    if facts.name is None or resolved.config.regime != ON_POLICY or not (named or rewards.component_balance):
+        return facts
+    from batchwright.envs.component_probe import probe_components
+
+    probe = probe_components(facts.name, wanted, resolved.config.learning.gamma or 0.99)
+    if probe is None:
+        return facts
+    return replace(facts, probed_components=probe.names, component_spreads=probe.spreads, probed_steps=probe.steps)
 
 
 def train(
@@ -194,7 +208,7 @@ def plan_to_train(
     """The plan of a run on this machine: engine and number of environments measured where they are not stated."""
     from batchwright.envs.catalog import describe
     from batchwright.envs.spaces import image_shapes
-    from batchwright.planning.component_plan import component_names
+    from batchwright.planning.component_plan import REST, component_names
     from batchwright.planning.network_plan import OWN_NETWORK
     from batchwright.regimes import refuse_untrainable
     from batchwright.runs.engine_choice import choose_engine, possible_counts, with_choice
@@ -210,7 +224,7 @@ def plan_to_train(
     if replays and own_network:
         raise UserError(f"{resolved.config.algo} brings its own networks.", ["--algo ppo", "leave out network=..."])
     spec, machine = describe(env), probe_machine()
-    facts = task_facts(spec)
+    facts = with_probed_components(resolved, task_facts(spec))
     if not own_network:
         refuse_small_images(image_shapes(spec.observation))
     first = with_threads(make_plan(resolved, machine, facts))  # before anything is compiled
@@ -225,7 +239,7 @@ def plan_to_train(
         fixed = family or stated or by_episodes or replays
         envs, steps = first["num_envs"], first.get("rollout_steps")
         counts = (envs,) if fixed else possible_counts(envs, steps, first.get("seq_length", 1))
-        keys = () if facts.reward_names else component_names(first)
+        keys = () if facts.reward_names else tuple(name for name in component_names(first) if name != REST)
         choice = choose_engine(env, counts, on_message or (lambda text: None), family, keys)
         resolved, measured = with_choice(resolved, choice, counts, steps)
     made = with_threads(make_plan(resolved, machine, facts, measured=measured))

@@ -29,6 +29,16 @@ from run_batchwright import run_line
 GIB = 2**30
 DOCS = Path(__file__).parents[2] / "docs"
 REPLAY = {"regime": "replay", "algo": "sac"}
+PARTS = {"components": "speed,cost", "component_weights": "1,1", "component_balance": False}
+BALANCED = {**PARTS, "component_balance": True, "component_norm": "scale", "component_weighting": "fixed"}
+LEARNED = {**PARTS, "component_weighting": "learned"}
+# By these weights the return rises: 0.1 x 1 - 0.9 x 2 per iteration less cost.
+WEIGHTED: dict[str, object] = {
+    "component__speed__weight": 0.1,
+    "component__cost__weight": 0.9,
+    "component__speed__return": lambda i: 100.0 - i,
+    "component__cost__return": lambda i: -80.0 + 2 * i,
+}
 
 
 def lost_parameters(iteration: int) -> dict[str, object]:
@@ -112,12 +122,28 @@ RUNS: dict[Symptom, tuple[RunHistory, RunHistory]] = {
     ),
     entropy_findings.dead_head: (history(kl__arm=0.01, kl__hand=0.0), history(kl__arm=0.01, kl__hand=0.002)),
     component_findings.dominating_component: (
-        history(component__speed__advantage=10.0, component__cost__advantage=0.01),
-        history(component__speed__advantage=1.0, component__cost__advantage=0.5),
+        history(component__speed__share=0.98, component__cost__share=0.02),
+        history(component__speed__share=0.7, component__cost__share=0.3),
     ),
     component_findings.dead_component: (
-        history(component__speed__advantage=1.0, component__cost__advantage=0.0),
-        history(component__speed__advantage=1.0, component__cost__advantage=0.2),
+        history(component__speed__share=0.999, component__cost__share=0.001),
+        history(component__speed__share=0.8, component__cost__share=0.2),
+    ),
+    component_findings.implied_reweighting: (
+        history(BALANCED, component__speed__weight=0.02, component__cost__weight=0.98),
+        # The user states 1:49 himself.
+        history(
+            {**BALANCED, "component_weights": "0.02,0.98"}, component__speed__weight=0.02, component__cost__weight=0.98
+        ),
+    ),
+    component_findings.wandering_share: (
+        history(LEARNED, component__speed__product=lambda i: 0.95 - 0.02 * i),
+        # Moves at first, then stays.
+        history(LEARNED, component__speed__product=lambda i: max(0.5, 0.95 - 0.03 * i)),
+    ),
+    component_findings.evaluation_against_weights: (
+        history(BALANCED, **WEIGHTED, eval_mean=lambda i: 100.0 - 2 * i if i % 5 == 0 else None),
+        history(BALANCED, **WEIGHTED, eval_mean=lambda i: 100.0 + 2 * i if i % 5 == 0 else None),
     ),
     replay_findings.replay_ratio: (history(REPLAY, updates_per_step=50.0), history(REPLAY, updates_per_step=1.0)),
     replay_findings.q_overestimation: (
@@ -247,8 +273,7 @@ def test_the_flags_of_a_finding_can_be_pasted(symptom: Symptom) -> None:
     ("facts", "flags"),
     [
         ({}, ("--normalize-rewards", "--popart --no-normalize-rewards")),
-        ({"component_norm": "none"}, ("--component-norm scale",)),
-        ({"component_norm": "center"}, ()),
+        ({**BALANCED, "component_norm": "none"}, ("--component-balance --component-norm scale",)),
     ],
 )
 def test_rewards_of_a_bad_scale_get_flags_that_their_kind_of_run_accepts(

@@ -27,6 +27,8 @@ BASE: dict[str, Any] = {
 }
 HYBRID = {"env": "IdentityHybrid-v0"}
 OBJECTIVES = {"env": "TwoObjectives-v0"}
+BALANCED = {**OBJECTIVES, "component_balance": True}
+WRONG = {**OBJECTIVES, "component_weights": ("0.01", "10")}
 # Field -> what is changed, against what (beside BASE) it is compared.
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "learning_rate": (0.02, {}),
@@ -47,9 +49,10 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "entropy_floor_weight": (1.0, {"entropy_floor_continuous": 4.0}),
     "components": (("small",), OBJECTIVES),
     "component_weights": (("0.9", "0.1"), OBJECTIVES),
-    "component_norm": ("min-max", OBJECTIVES),
-    "component_balance": (False, {"component_norm": "none", **OBJECTIVES}),
-    "component_weighting": ("learned", OBJECTIVES),
+    "component_balance": (True, OBJECTIVES),
+    "component_norm": ("min-max", BALANCED),
+    "component_weighting": ("learned", WRONG),
+    "component_target": ("small", {**WRONG, "component_weighting": "learned"}),
     "value_weight": (0.1, {}),
     "value_rate_factor": (0.5, {}),
     "value_clip": (1e-4, {}),

@@ -129,7 +129,13 @@ def test_the_batch_line_shows_return_loss_entropy_success_and_focus() -> None:
     for value in (2.123, 1.234):
         moving.add(value)
     values = record(
-        0, success_rate=0.6, **{"component/graph_reward/weight": 0.423, "component/spawn_reward/weight": 0.3}
+        0,
+        success_rate=0.6,
+        **{
+            "component/graph_reward/share": 0.423,
+            "component/spawn_reward/share": 0.3,
+            "component/spawn_reward/weight": 0.9,
+        },
     )
     assert batch_line(values, moving) == (
         "Batch   0 | R:  1.234 (MA:  1.679, Best:  2.123) | Loss:  0.0234 | Entropy:  0.0456 | Episodes: 10 | "

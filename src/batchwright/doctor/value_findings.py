@@ -77,9 +77,10 @@ def gamma_too_long(history: RunHistory) -> Finding | None:
 
 
 def reward_scale(history: RunHistory) -> Finding | None:
-    """Value targets whose standard deviation is far from 1."""
+    """Value targets whose standard deviation is far from 1; components have one scale each."""
     spread, size = history.typical("target_std"), history.typical("reward_abs_mean")
-    if spread is None or history.facts.get("popart") or not size:
+    own_scales = history.facts.get("component_weights") is not None and history.facts.get("component_norm") != "none"
+    if spread is None or history.facts.get("popart") or own_scales or not size:
         return None
     normalised = bool(history.facts.get("normalize_rewards"))
     # Once a task is solved, targets hardly vary: take the scale from the first half.
@@ -109,10 +110,9 @@ def reward_scale(history: RunHistory) -> Finding | None:
 
 def _scaling_flags(history: RunHistory) -> tuple[str, ...]:
     """Flags that bring value targets near 1; runs with reward components refuse a normaliser of their sum."""
-    norm = history.facts.get("component_norm")
-    if norm is None:
+    if history.facts.get("component_norm") is None:
         return flag("normalize_rewards", True), "--popart --no-normalize-rewards"
-    return (flag("component_norm", "scale"),) if norm == "none" else ()
+    return ("--component-balance --component-norm scale",)
 
 
 def _largest_discounted_return(history: RunHistory) -> float:

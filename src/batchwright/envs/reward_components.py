@@ -13,6 +13,8 @@ from batchwright.core.errors import UserError, unknown
 
 NO_COMPONENTS = ("none",)
 """The value of `--components` with which the plain sum is trained on."""
+REST = "rest"
+"""The component that holds what the keys of info named beside it leave out of the reward."""
 NUMBERS = (int, float, np.number)
 
 
@@ -49,7 +51,10 @@ class RewardParts:
             if vector.shape != (self.size,):
                 raise UserError(f"{who}: the reward has shape {vector.shape}, its reward_space says ({self.size},).")
             return vector.sum(), vector[list(self.places)]
-        return reward, [_of_info(info, name, who) for name in self.names]
+        paid = [0.0 if name == REST else _of_info(info, name, who) for name in self.names]
+        if REST in self.names:
+            paid[self.names.index(REST)] = float(reward) - sum(paid)
+        return reward, paid
 
 
 NO_PARTS = RewardParts()

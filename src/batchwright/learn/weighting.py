@@ -53,8 +53,8 @@ class InnerProducts(NamedTuple):
     """Between halves: what is expected, without noise."""
     noise: jax.Array
     """Of the noise of a whole rollout's gradient."""
-    count: jax.Array
-    """Rollouts so far."""
+    rollouts: jax.Array
+    """How many they are of."""
 
 
 def start_weighting(size: int) -> Weighting:
@@ -91,13 +91,16 @@ def inner_products(gradient_GCP: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def merge(products: InnerProducts, gradient_GCP: jax.Array, counts: jax.Array) -> InnerProducts:
     """The averages with one more rollout, where it `counts`; the first ones weigh more, so that none starts at 0."""
-    count = products.count + 1
-    share = jnp.maximum(1.0 - KEPT_SHARE, 1.0 / count)
+    rollouts = products.rollouts + 1
+    share = jnp.maximum(1.0 - KEPT_SHARE, 1.0 / rollouts)
     signal, noise = inner_products(gradient_GCP)
     merged = InnerProducts(
-        products.signal + share * (signal - products.signal), products.noise + share * (noise - products.noise), count
+        products.signal + share * (signal - products.signal),
+        products.noise + share * (noise - products.noise),
+        rollouts,
     )
-    return jax.tree.map(lambda new, old: jnp.where(counts, new, old), merged, products)
+    kept: InnerProducts = jax.tree.map(lambda new, old: jnp.where(counts, new, old), merged, products)
+    return kept
 
 
 def alignment(shares_K: jax.Array, products: InnerProducts, target_C: jax.Array) -> jax.Array:

@@ -21,7 +21,7 @@ from batchwright.nets.normalise import RunningMoments, batch_moments
 from batchwright.on_policy.normalisation import BatchMoments
 from batchwright.on_policy.on_policy_settings import ComponentSettings, OnPolicySettings
 from batchwright.on_policy.on_policy_state import ComponentScales, ComponentStats
-from batchwright.planning.component_plan import SUCCESS, TOTAL
+from batchwright.planning.component_plan import SUCCESS, TOTAL, reweighting
 
 KEPT_SHARE = 0.9
 """What `adaptive` keeps of its statistics from one rollout to the next: about ten rollouts are remembered."""
@@ -114,10 +114,9 @@ class ComponentTracker:
 
     def _target(self, balance: np.ndarray, varies: np.ndarray) -> np.ndarray:
         """The target's advantage as weights [C] of the columns' ones; `balance` is what one unit of each counts as."""
-        if self.settings.target == TOTAL:
-            return varies / balance
-        named = (*self.names, SUCCESS)[: len(varies)]
-        return np.array([name == self.settings.target for name in named]) & varies
+        named = [name == self.settings.target for name in (*self.names, SUCCESS)[: len(varies)]]
+        counts = np.where(self.settings.target == TOTAL, 1.0 / balance, named)
+        return np.asarray(counts * varies)
 
     def with_success(self, rollout: Rollout, episodes: Episodes) -> Rollout:
         """The rollout with its success signal, where it is the target of the weights."""
@@ -130,7 +129,7 @@ class ComponentTracker:
                 "--component-target success: episodes ended, and info had neither 'is_success' nor 'success'.",
                 ["--component-target total", *(f"--component-target {name}" for name in self.names)],
             )
-        return rollout._replace(success=np.where(ended, np.nan_to_num(told), 0.0).astype(np.float32))
+        return rollout._replace(success=jnp.asarray(np.where(ended, np.nan_to_num(told), 0.0), jnp.float32))
 
     def warnings(
         self, stats: ComponentStats, rollout: Rollout, episodes: Episodes, iteration: int
@@ -155,6 +154,29 @@ class ComponentTracker:
             texts.append(text)
             stats = stats._replace(warned_sum=np.bool_(True))
         return stats, tuple(texts)
+
+    def reweighting(self, stats: ComponentStats, scales: ComponentScales) -> tuple[ComponentStats, tuple[str, ...]]:
+        """What balancing makes of one unit of each component: reported first, and when a figure has doubled."""
+        if not self.settings.balance:
+            return stats, ()
+        size = len(self.names)
+        counts = np.abs(scales.weight * scales.factor[:size] * scales.varies[:size]).astype(np.float64)
+        text = reweighting(self.names, counts.tolist())
+        if text is None or not _has_doubled(counts, stats.stated_balance):
+            return stats, ()
+        stated = np.abs(scales.weight)
+        large, small = int(np.argmax(counts)), int(np.argmin(np.where(counts > 0, counts, np.inf)))
+        text += f"; by the stated weights as {stated[large] / stated[small]:.3g}"
+        return stats._replace(stated_balance=counts), (f"balanced components: {text}.",)
+
+
+def _has_doubled(counts: np.ndarray, before: np.ndarray) -> bool:
+    """Whether the trade-off between any two components has changed by a factor of 2, or was never reported."""
+    both = (counts > 0) & (before > 0)
+    if not both.any() or (both != (counts > 0)).any():
+        return True
+    change = counts[both] / before[both]
+    return bool(change.max() >= 2 * change.min())
 
 
 def start_component_stats(num_envs: int, components: int, columns: int) -> ComponentStats:
@@ -248,5 +270,5 @@ def _sum_text(episodes: Episodes) -> str | None:
         return None
     return (
         f"the components sum to {parts.mean():.6g} per episode, the environment's reward to {paid.mean():.6g}: "
-        "what they leave out is not trained on."
+        "what they leave out is not trained on, unless rest is among --components."
     )

@@ -75,7 +75,9 @@ def combine(
         "advantage": magnitude,
     }
     metrics = {
-        f"component/{name}/{part}": value[k] for k, name in enumerate(settings.components) for part, value in shown.items()
+        f"component/{name}/{part}": value[k]
+        for k, name in enumerate(settings.components)
+        for part, value in shown.items()
     }
     return Combined(jnp.asarray(weight), state, metrics)
 

@@ -226,9 +226,10 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
             return ScaledRollout(state, hyper, moments)
         components, rollout, iteration = state.components, collected.rollout, int(state.counters.iteration)
         components, scales = self._components.update(components, rollout)
-        components, messages = self._components.warnings(components, rollout, collected.episodes, iteration)
+        components, warnings = self._components.warnings(components, rollout, collected.episodes, iteration)
+        components, balanced = self._components.reweighting(components, scales)
         state = replace(state, components=components)
-        return ScaledRollout(state, hyper._replace(components=scales), moments, messages)
+        return ScaledRollout(state, hyper._replace(components=scales), moments, (*warnings, *balanced))
 
     def _absorb_update(
         self, scaled: ScaledRollout, train: TrainState, collected: CollectResult, metrics: dict[str, float], bad: bool

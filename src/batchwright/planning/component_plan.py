@@ -10,7 +10,7 @@ from batchwright.planning.ledger import Ledger
 from batchwright.planning.plan import Plan, TaskFacts
 from batchwright.planning.quantity import counted
 
-NO_COMPONENTS = "none"
+NO_COMPONENTS, REST = "none", "rest"
 """`components` of a plan that trains on the plain sum of a vector reward."""
 OTHERS = ("component_weights", "component_norm", "component_balance", "component_weighting", "component_target")
 TOTAL, SUCCESS = "(total)", "(success)"
@@ -86,14 +86,23 @@ def _names(ledger: Ledger, task: TaskFacts) -> tuple[str, ...]:
     for name in wanted:
         if offered and name not in offered:
             raise unknown(f"reward component of {task.name}", name, offered, "--components")
+    if (*wanted, REST) == task.probed_components:
+        ledger.adopt(
+            "components", ",".join((*wanted, REST)), "", f"stated, and {REST}: what they leave out of the reward"
+        )
+        ledger.remark(
+            f"{', '.join(wanted)} are not all of the reward; the component {REST} holds what they leave out. "
+            f"--component-weights {REST}=0 does not train on it."
+        )
+        return (*wanted, REST)
     ledger.adopt("components", ",".join(wanted), "")
     left_out = [name for name in offered if name not in wanted]
     if left_out:
         ledger.remark(f"reward components not trained on: {', '.join(left_out)}. Evaluation counts all of the reward.")
-    elif not offered:
+    elif not offered and task.probed_components != wanted:
         ledger.remark(
-            "components are keys of info: other parts of the environment's reward are not trained on. The first "
-            "rollouts show whether their sum is the reward; evaluation counts the reward itself."
+            f"components are keys of info: other parts of the environment's reward are trained on where {REST} is "
+            "named, too. The first rollouts show whether the sum is the reward; evaluation counts the reward itself."
         )
     return tuple(wanted)
 
@@ -115,6 +124,8 @@ def _weights(ledger: Ledger, names: tuple[str, ...]) -> list[float]:
             raise UserError(f"{place}: a component has two weights.", [_example(names)])
         texts = [given.get(name, "1") for name in names]
     else:
+        if names[-1] == REST and len(stated) == len(names) - 1:
+            stated = (*stated, "1")
         if len(stated) != len(names):
             raise UserError(
                 f"{place}: {counted(len(stated), 'weight')} for {counted(len(names), 'component')} "
@@ -192,9 +203,10 @@ def _balance(ledger: Ledger, names: tuple[str, ...], weights: list[float], task:
 
 def _reweighting_text(names: tuple[str, ...], weights: list[float], task: TaskFacts) -> str:
     spreads = task.component_spreads
-    if len(spreads) != len(names):
+    if task.probed_components != names:
         return "balancing changes what one unit of each component counts; the first rollouts show the figures."
-    text = reweighting(names, [weight / spread if spread > 0 else 0.0 for weight, spread in zip(weights, spreads, strict=True)])
+    counts = [weight / spread if spread > 0 else 0.0 for weight, spread in zip(weights, spreads, strict=True)]
+    text = reweighting(names, counts)
     if text is None:
         return f"balancing changes nothing by the {task.probed_steps:,} random steps that were tried."
     return f"balanced, by {task.probed_steps:,} random steps: {text}. The record follows it."

@@ -35,10 +35,12 @@ class TaskFacts:
     """Components of the reward, where the environment gives it as a vector."""
     stacked_frames: int = 1
     """Frames stacked in one observation; consecutive observations share all but the newest."""
+    probed_components: tuple[str, ...] = ()
+    """Components that random actions tried: those named, and `rest` where they leave out a part of the reward."""
     component_spreads: tuple[float, ...] = ()
-    """Standard deviation of the running discounted return of each component that is trained on, by random actions."""
+    """Standard deviation of the running discounted return of each of them."""
     probed_steps: int = 0
-    """Random steps that they were measured over."""
+    """Random steps that they were tried for."""
 
     def to_dict(self) -> dict[str, Any]:
         """The known facts, in the form of `plan.json`."""

@@ -2,7 +2,7 @@
 
 A record's names: `iteration` (from 0), `env_steps`, `episode_return` (mean over the episodes that ended in the
 iteration, absent or null where none did), `episodes`, `loss`, `entropy`, `steps_per_second`; `success_rate` and
-`component/<name>/weight` where the task has them; `surplus_steps` where rollouts are whole episodes.
+`component/<name>/share` where the task has them; `surplus_steps` where rollouts are whole episodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from batchwright.watch.statistics import MovingStatistics
 
 RETURN = "episode_return"
 SURPLUS_SHARE = 0.1
-COMPONENT, WEIGHT = "component/", "/weight"
+COMPONENT, SHARE = "component/", "/share"
 
 
 def batch_configuration(plan: Plan) -> str:
@@ -116,13 +116,13 @@ def batch_line(record: Mapping[str, Any], moving: MovingStatistics) -> str:
 
 
 def focus_of(record: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The reward component with the largest weight, and the weight; the first of equals."""
-    weights = {
-        name.removeprefix(COMPONENT).removesuffix(WEIGHT): value
+    """The reward component with the largest share of the advantage, and the share; the first of equals."""
+    shares = {
+        name.removeprefix(COMPONENT).removesuffix(SHARE): value
         for name, value in record.items()
-        if name.startswith(COMPONENT) and name.endswith(WEIGHT) and value is not None and math.isfinite(value)
+        if name.startswith(COMPONENT) and name.endswith(SHARE) and value is not None and math.isfinite(value)
     }
-    return max(weights.items(), key=lambda item: item[1]) if weights else None
+    return max(shares.items(), key=lambda item: item[1]) if shares else None
 
 
 def evaluation_line(summary: Mapping[str, Any]) -> str:

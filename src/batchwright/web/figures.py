@@ -148,7 +148,11 @@ _BY_HEAD = {
 }
 _COMPONENT_PARTS = {
     "return": ("Return by component", "reward"),
-    "weight": ("Weight by component", "share"),
+    "share": ("Share of the advantage by component", "share"),
+    "weight": ("Weight of one unit by component", "share"),
+    "base": ("Base weight by component", "share"),
+    "attention": ("Attention by component", "share"),
+    "product": ("Learned share by component", "share"),
     "scale": ("Scale by component", ""),
     "advantage": ("Advantage by component", ""),
 }

@@ -18,7 +18,7 @@ from batchwright.core.errors import UserError
 from batchwright.core.machine import usable_cores
 from batchwright.envs import envpool_source
 from batchwright.envs.engines.engine import CompiledEngine, Step, env_seeds
-from batchwright.envs.reward_components import reward_parts
+from batchwright.envs.reward_components import REST, reward_parts
 from batchwright.envs.spaces import (
     Box,
     DictSpace,
@@ -100,7 +100,8 @@ class EnvPoolEngine(CompiledEngine):
         self.num_threads = num_threads or default_threads(name, num_envs)
         self.reward_names = reward_parts((), components, name).names
         # Components are entries of info like others; `read` puts them where they belong.
-        self.info_keys = tuple(dict.fromkeys((*info_keys, *self.reward_names)))
+        named = [name for name in self.reward_names if name != REST]
+        self.info_keys = tuple(dict.fromkeys((*info_keys, *named)))
         self._extra_keys = tuple(info_keys)
         self._success_key: str | None = None
         self.pool: Any = None
@@ -137,18 +138,22 @@ class EnvPoolEngine(CompiledEngine):
             handle, (observation, reward_N, terminated_N, truncated_N, info) = self._xla_step(state.handle, native)
             obs = self.canonical(observation, jnp)
             reward_N = reward_N.astype(jnp.float32)
-            extras, components, success_N = self.read(info, state.ended, terminated_N | truncated_N, jnp)
+            extras, components, success_N = self.read(info, reward_N, state.ended, terminated_N | truncated_N, jnp)
         truncated_N = truncated_N & ~terminated_N
         reward_N = jnp.where(state.ended, jnp.float32(0.0), reward_N)
         after = PoolState(handle, terminated_N | truncated_N, state.pool_number)
         return after, Step(obs, reward_N, terminated_N, truncated_N, None, extras, components, None, success_N)
 
-    def read(self, info: Any, resets_N: Any, ended_N: Any, numpy: Any) -> tuple[dict[str, Any], Any, Any]:
+    def read(
+        self, info: Any, reward_N: Any, resets_N: Any, ended_N: Any, numpy: Any
+    ) -> tuple[dict[str, Any], Any, Any]:
         """(extras, components [N, K], success [N]) of one step's info; components are 0 in rows that are resets."""
         extras = {key: info[key].astype(numpy.float32) for key in self._extra_keys}
         components = success = None
         if self.reward_names:
-            columns = [info[name].astype(numpy.float32) for name in self.reward_names]
+            named = {name: info[name].astype(numpy.float32) for name in self.reward_names if name != REST}
+            rest = reward_N.astype(numpy.float32) - sum(named.values())
+            columns = [named.get(name, rest) for name in self.reward_names]
             components = numpy.where(resets_N[:, None], numpy.float32(0.0), numpy.stack(columns, -1))
         if self._success_key is not None:
             succeeded = info[self._success_key] > 0

@@ -38,7 +38,7 @@ class EnvPoolHost(HostEngine):
             observation, reward_N, terminated_N, truncated_N, info = self._inner.pool.step(native)
         truncated_N = truncated_N & ~terminated_N
         reward_N = np.where(self._ended_N, np.float32(0), reward_N).astype(np.float32)
-        extras, components, success_N = self._inner.read(info, self._ended_N, terminated_N | truncated_N, np)
+        extras, components, success_N = self._inner.read(info, reward_N, self._ended_N, terminated_N | truncated_N, np)
         self._ended_N = terminated_N | truncated_N
         obs = self._inner.canonical(observation, np)
         return Step(obs, reward_N, terminated_N, truncated_N, None, extras, components, None, success_N)

@@ -17,7 +17,7 @@ from batchwright.envs.engines.step_results import one_number
 from batchwright.envs.failures import RAISED, failure
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.envs.masks import flat_mask, mask_size, refuse_empty
-from batchwright.envs.reward_components import missing_key, reward_parts, vector_names
+from batchwright.envs.reward_components import REST, missing_key, reward_parts, vector_names
 from batchwright.envs.spaces import (
     Box,
     Discrete,
@@ -170,12 +170,15 @@ class GymnasiumVector(HostEngine):
             paid = paid.reshape(self.num_envs)
         if not parts.names:
             return paid, None
-        components = np.stack([self._extra(info, name) for name in parts.names], -1)
+        columns = [np.zeros_like(paid) if name == REST else self._extra(info, name) for name in parts.names]
+        components = np.stack(columns, -1)
         resets = self._ended if self._mode == "NextStep" else np.zeros(self.num_envs, np.bool_)
         for k, name in enumerate(parts.names):
-            if np.isnan(components[~resets, k]).any() and not _given(info, name)[~resets].all():
+            if name != REST and np.isnan(components[~resets, k]).any() and not _given(info, name)[~resets].all():
                 row = {key: value[0] for key, value in info.items() if isinstance(value, np.ndarray) and key[0] != "_"}
                 raise missing_key({key: value for key, value in row.items() if key != name}, name, self._name)
+        if REST in parts.names:
+            components[:, parts.names.index(REST)] = paid - components.sum(-1)
         return paid, components
 
     def _masks(self, info: Mapping[str, Any], free: NDArray[np.bool_]) -> NDArray[np.bool_]:
