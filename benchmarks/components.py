@@ -61,20 +61,20 @@ SMALL = {"num_envs": 16, "rollout_steps": 64, "minibatches": 4, "epochs": 4, "hi
 SYNC = {"engine": "gymnasium-sync"}
 CHEETAH = ("reward_forward", "reward_ctrl")
 TASKS = {
-    "HalfCheetah-v5": Task("HalfCheetah-v5", CHEETAH, 150_000, settings=SYNC),
-    "Hopper-v5": Task("Hopper-v5", ("reward_forward", "reward_ctrl", "reward_survive"), 150_000, settings=SYNC),
+    "HalfCheetah-v5": Task("HalfCheetah-v5", CHEETAH, 100_000, settings=SYNC),
+    "Hopper-v5": Task("Hopper-v5", ("reward_forward", "reward_ctrl", "reward_survive"), 100_000, settings=SYNC),
     "InvertedDoublePendulum-v5": Task(
         "InvertedDoublePendulum-v5",
         ("reward_survive", "distance_penalty", "velocity_penalty"),
-        100_000,
+        60_000,
         settings={**SYNC, "preset": "ppo-hopper"},
     ),
-    "Colony-v0": Task("Colony-v0", ("migration", "growth", "upkeep", "success"), 200_000, settings={"engine": "jax"}),
+    "Colony-v0": Task("Colony-v0", ("migration", "growth", "upkeep", "success"), 150_000, settings={"engine": "jax"}),
     "mo-reacher-v5": Task(
-        "mo-reacher-v5", tuple(f"reward[{k}]" for k in range(4)), 60_000, settings={**SYNC, "num_envs": 8}
+        "mo-reacher-v5", tuple(f"reward[{k}]" for k in range(4)), 40_000, settings={**SYNC, "num_envs": 8}
     ),
     "deep-sea-treasure-v0": Task(
-        "mo_gymnasium:deep-sea-treasure-v0", ("reward[0]", "reward[1]"), 60_000, settings={**SYNC, "num_envs": 8}
+        "mo_gymnasium:deep-sea-treasure-v0", ("reward[0]", "reward[1]"), 40_000, settings={**SYNC, "num_envs": 8}
     ),
     "TwoObjectives-v0": Task(
         "TwoObjectives-v0",
@@ -92,7 +92,7 @@ TASKS = {
         judged_by="success",
         settings={**SMALL, "engine": "jax"},
     ),
-    "HalfCheetah-v5, ctrl x 30": Task("HalfCheetah-v5", CHEETAH, 150_000, weights=("1", "30"), settings=SYNC),
+    "HalfCheetah-v5, ctrl x 30": Task("HalfCheetah-v5", CHEETAH, 100_000, weights=("1", "30"), settings=SYNC),
 }
 FORMS: dict[str, dict[str, Any]] = {
     "plain": {"components": ("none",)},

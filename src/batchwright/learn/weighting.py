@@ -15,19 +15,19 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-FLOOR = 0.1
+FLOOR = 0.2
 """Of its stated share, which every component keeps."""
 PRIOR_PULL = 1e-3
-RATE = 0.1
+RATE = 0.3
 ADAM_EPS = 1e-3
 """Far above rounding: where the stated weights serve the target already, nothing moves."""
 MAX_NORM = 1.0
 KEPT_SHARE = 0.9
 """What the inner products keep of their average from one rollout to the next: about ten rollouts are remembered."""
 NOISE_SHARE = 0.0
-"""Of a rollout's gradient noise, what counts against a component; see docs/adr/0012 for the figures."""
+"""Share of a rollout's gradient noise that counts like signal; docs/adr/0012 has the figures of 1."""
 LEAST_SIGNAL = 0.05
-"""Share of a squared length that counts as signal at least: an estimate may be negative."""
+"""Share of a whole rollout's inner products that counts as signal at least."""
 
 
 class Weighting(NamedTuple):
@@ -67,7 +67,7 @@ def start_inner_products(columns: int) -> InnerProducts:
 
 
 def tiers(weighting: Weighting, magnitude_K: jax.Array, stated_K: jax.Array) -> Tiers:
-    """Base x attention over the mean |A|, renormalised; a tenth of the stated shares [K] is fixed."""
+    """Base x attention over the mean |A|, renormalised; a fifth of the stated shares [K] is fixed."""
     teaches = stated_K > 0
     relative = magnitude_K / jnp.maximum(magnitude_K.sum(), 1e-8)
     base = _softmax(jnp.log(jnp.maximum(stated_K, 1e-12)) + weighting.base, teaches)
@@ -103,26 +103,32 @@ def merge(products: InnerProducts, gradient_GCP: jax.Array, counts: jax.Array) -
     return kept
 
 
-def alignment(shares_K: jax.Array, products: InnerProducts, target_C: jax.Array) -> jax.Array:
+def expected_products(products: InnerProducts) -> jax.Array:
+    """Inner products [C, C] of expected gradients: the estimate without its negative part, which no gradients have.
+
+    A share of the whole rollout's products keeps lengths away from 0. Every cosine made of them is at most 1, and 1
+    only for the target's own weights: noise may blur where they are, but never moves weights that are right.
+    """
+    values, vectors = jnp.linalg.eigh(products.signal)
+    positive: jax.Array = (vectors * jnp.maximum(values, 0.0)) @ vectors.T
+    return positive + LEAST_SIGNAL * (products.signal + products.noise)
+
+
+def alignment(shares_K: jax.Array, expected_CC: jax.Array, noise_CC: jax.Array, target_C: jax.Array) -> jax.Array:
     """Cosine between the mixture's expected gradient and that of the target, a weighted sum [C] of the columns."""
     size = shares_K.shape[0]
-    whole = products.signal + products.noise
-    counted = products.signal + NOISE_SHARE * products.noise
-
-    def length(weights: jax.Array, part: int) -> jax.Array:
-        least = LEAST_SIGNAL * (weights @ whole[:part, :part] @ weights)
-        return jnp.sqrt(jnp.maximum(weights @ counted[:part, :part] @ weights, least) + 1e-20)
-
-    together = shares_K @ products.signal[:size] @ target_C
-    return together / (length(shares_K, size) * length(target_C, len(target_C)))
+    noisy = expected_CC + NOISE_SHARE * noise_CC
+    lengths = (shares_K @ noisy[:size, :size] @ shares_K) * (target_C @ expected_CC @ target_C)
+    together: jax.Array = shares_K @ expected_CC[:size] @ target_C
+    return together / jnp.sqrt(lengths + 1e-20)
 
 
 def weighting_loss(
-    weighting: Weighting, magnitude_K: jax.Array, stated_K: jax.Array, products: InnerProducts, target_C: jax.Array
+    weighting: Weighting, magnitude_K: jax.Array, stated_K: jax.Array, expected_CC: jax.Array, noise_CC: jax.Array, target_C: jax.Array
 ) -> jax.Array:
     """What the weighting minimises: -alignment, and a pull of the base towards the stated weights."""
     shares = tiers(weighting, magnitude_K, stated_K).product
-    return PRIOR_PULL * jnp.square(weighting.base).mean() - alignment(shares, products, target_C)
+    return PRIOR_PULL * jnp.square(weighting.base).mean() - alignment(shares, expected_CC, noise_CC, target_C)
 
 
 def _softmax(logits_K: jax.Array, teaches_K: jax.Array) -> jax.Array:

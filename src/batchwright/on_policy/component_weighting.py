@@ -89,7 +89,8 @@ def _step(
     seen = jnp.abs(target_C).sum() > 0
     target_C = target_C / jnp.maximum(jnp.sqrt(jnp.square(target_C).sum()), 1e-12)
     products = learned.merge(state.products, gradient_GCP, seen)
-    gradient = jax.grad(learned.weighting_loss)(state.params, magnitude, stated, products, target_C)
+    expected = learned.expected_products(products)
+    gradient = jax.grad(learned.weighting_loss)(state.params, magnitude, stated, expected, products.noise, target_C)
     change, opt_state = _optimiser().update(gradient, state.opt_state, state.params)
     moved = WeightingState(optax.apply_updates(state.params, change), opt_state, products)
     stepped: WeightingState = jax.tree.map(lambda new, old: jnp.where(seen, new, old), moved, state)

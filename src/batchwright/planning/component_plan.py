@@ -56,16 +56,17 @@ def settle_components(ledger: Ledger, task: TaskFacts) -> None:
     else:
         ledger.adopt("component_weights", shown, "")
     _refuse_one_scale(ledger)
-    _balance(ledger, names, weights, task)
     weighting = ledger.setting("component_weighting", "fixed", "the weights stay as given", unit="")
+    target = None
     if weighting == "learned":
         _refuse_unlearnable(ledger, names, weights)
-        _target(ledger, names, task)
+        target = _target(ledger, names, task)
     elif ledger.stated("component_target") is not None:
         raise UserError(
             f"{ledger.place('component_target')} is what learned weights serve; the weights are fixed.",
             ["--component-weighting learned", ledger.without("component_target")],
         )
+    _balance(ledger, names, weights, task, target)
 
 
 def _names(ledger: Ledger, task: TaskFacts) -> tuple[str, ...]:
@@ -163,8 +164,8 @@ def _refuse_unlearnable(ledger: Ledger, names: tuple[str, ...], weights: list[fl
         )
 
 
-def _target(ledger: Ledger, names: tuple[str, ...], task: TaskFacts) -> None:
-    target = ledger.setting("component_target", "total", "the environment's own reward", unit="")
+def _target(ledger: Ledger, names: tuple[str, ...], task: TaskFacts) -> str:
+    target: str = ledger.setting("component_target", "total", "the environment's own reward", unit="")
     if target not in (*names, "total", "success"):
         raise unknown("component target", str(target), (*names, "total", "success"), "--component-target")
     left_out = [name for name in task.reward_names if name not in names]
@@ -173,11 +174,16 @@ def _target(ledger: Ledger, names: tuple[str, ...], task: TaskFacts) -> None:
             f"the total has {counted(len(left_out), 'component')} more than are trained on: {', '.join(left_out)}.",
             [f"--components {' '.join(task.reward_names)}", f"--component-target {names[0]}"],
         )
+    return target
 
 
-def _balance(ledger: Ledger, names: tuple[str, ...], weights: list[float], task: TaskFacts) -> None:
+def _balance(ledger: Ledger, names: tuple[str, ...], weights: list[float], task: TaskFacts, target: str | None) -> None:
     """Whether components are balanced, how, and what that makes of one unit of each."""
-    if not ledger.setting("component_balance", False, "the objective is the environment's reward", unit=""):
+    begins_balanced = target is not None and (target != "total" or "total" in names)
+    reason = "the objective is the environment's reward"
+    if begins_balanced:
+        reason = f"the units of the reward say nothing about {target}: its weights begin balanced"
+    if not ledger.setting("component_balance", begins_balanced, reason, unit=""):
         if ledger.stated("component_norm") is not None:
             raise UserError(
                 f"{ledger.place('component_norm')} is the first tier of balancing, and components are not balanced.",
