@@ -22,7 +22,7 @@ class Trip(NamedTuple):
 
 
 class Courier(JaxTask):
-    """A point walks to a goal. `arrive` pays 1 at the goal, `progress` 0.1 per metre, `effort` costs 0.1 per |action|^2.
+    """A point walks to a goal: `arrive` pays 1 there, `progress` 0.1 per metre, `effort` costs 0.5 per |action|^2.
 
     At first moving costs more than it brings: the sum of the components teaches to stand still.
     """

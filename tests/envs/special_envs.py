@@ -51,6 +51,11 @@ class Masked(gymnasium.Env):
         return np.array([self._steps], np.float32)
 
 
+def numbered() -> Masked:
+    """The same with a reward of one number, 1 + steps."""
+    return Masked(vector=False)
+
+
 def vectored(num_envs: int, max_episode_steps: int | None = None, mode: str = "NEXT_STEP", **kwargs: Any) -> Any:
     makers = [lambda: Masked(vector=False, **kwargs) for _ in range(num_envs)]
     return gymnasium.vector.SyncVectorEnv(makers, autoreset_mode=gymnasium.vector.AutoresetMode[mode])

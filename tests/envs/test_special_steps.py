@@ -54,6 +54,17 @@ def test_the_vector_form_gives_masks_and_chosen_keys_of_info(make: Any, mode: st
     assert episodes.success[2, 1] == 1
 
 
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
+def test_the_rest_is_what_named_keys_leave_out_of_the_reward(make: Any, mode: str) -> None:
+    by_one = make(f"{FILE}:numbered", N, "gymnasium-sync", components=("rest", "alive"))
+    vector = make(f"Masked-{mode}-v0", N, "gymnasium-vector", components=("rest", "alive"))
+    for made in (by_one, vector):
+        _, rollout, episodes = collected(made)
+        # The reward is 1 + steps.
+        assert rollout.reward[:3, 0].tolist() == [[1, 1], [2, 1], [3, 1]]
+        assert episodes.components[2, 1].tolist() == [6, 3] and episodes.returns[2, 1] == 9
+
+
 def test_the_plain_sum_can_be_asked_for(make: Any) -> None:
     made = make(f"{FILE}:Masked", N, "gymnasium-sync", components=("none",))
     _, rollout, _ = collected(made)

@@ -82,7 +82,16 @@ def expected(gradient_GCP: jax.Array) -> jax.Array:
     return expected_products(products(gradient_GCP))
 
 
-def test_the_product_is_base_times_attention_renormalised_with_a_tenth_of_the_stated_shares() -> None:
+def cosine(shares: list[float], expected_CC: jax.Array, target_C: jax.Array) -> float:
+    return float(alignment(jnp.float32(shares), expected_CC, 0 * expected_CC, target_C))
+
+
+def loss_slope(weighting: Weighting, stated_K: jax.Array, expected_CC: jax.Array, target_C: jax.Array) -> Weighting:
+    ones = jnp.ones(len(stated_K))
+    return jax.grad(weighting_loss)(weighting, ones, stated_K, expected_CC, 0 * expected_CC, target_C)
+
+
+def test_the_product_is_base_times_attention_renormalised_with_a_fifth_of_the_stated_shares() -> None:
     # Stated 1/2 each; base logits ln 3 and 0: 3/4, 1/4. Attention of logits (0, ln 3): 1/4, 3/4. Product: even.
     even = Weighting(jnp.log(jnp.float32([3, 1])), jnp.zeros((2, 2)), jnp.log(jnp.float32([1, 3])))
     found = tiers(even, jnp.ones(2), jnp.float32([0.5, 0.5]))
@@ -93,15 +102,15 @@ def test_the_product_is_base_times_attention_renormalised_with_a_tenth_of_the_st
     tilted = Weighting(jnp.zeros(2), 5 * jnp.eye(2), jnp.zeros(2))
     large = np.exp(4) / (np.exp(4) + np.exp(1))
     shares = tiers(tilted, jnp.float32([4, 1]), jnp.float32([0.5, 0.5])).product
-    np.testing.assert_allclose(shares, [0.05 + 0.9 * large, 0.05 + 0.9 * (1 - large)], rtol=1e-5)
+    np.testing.assert_allclose(shares, [0.1 + 0.8 * large, 0.1 + 0.8 * (1 - large)], rtol=1e-5)
 
 
 def test_weights_begin_at_the_stated_shares_and_no_component_dies() -> None:
     stated = jnp.float32([0.999, 0.001, 0.0])
     np.testing.assert_allclose(tiers(start_weighting(3), jnp.ones(3), stated).product, stated, rtol=1e-4)
     lost = start_weighting(3)._replace(base=jnp.float32([0, 100, 100]))
-    # A tenth of 0.999 stays; what cannot teach anything, or is stated as 0, has no share.
-    np.testing.assert_allclose(tiers(lost, jnp.ones(3), stated).product, [0.0999, 0.9001, 0], atol=1e-5)
+    # A fifth of 0.999 stays; what cannot teach anything, or is stated as 0, has no share.
+    np.testing.assert_allclose(tiers(lost, jnp.ones(3), stated).product, [0.1998, 0.8002, 0], atol=1e-5)
 
 
 def test_inner_products_between_halves_leave_out_the_noise() -> None:
@@ -126,11 +135,11 @@ def test_inner_products_are_averaged_over_about_ten_rollouts_and_not_where_nothi
 def test_alignment_is_the_cosine_with_the_target() -> None:
     right_angles = expected(jnp.stack([jnp.eye(2)] * 2))
     total = jnp.ones(2) / 2**0.5
-    assert float(alignment(jnp.float32([0.5, 0.5]), right_angles, total)) == pytest.approx(1.0, rel=1e-5)
-    assert float(alignment(jnp.float32([1, 0]), right_angles, total)) == pytest.approx(2**-0.5, rel=1e-5)
+    assert cosine([0.5, 0.5], right_angles, total) == pytest.approx(1.0, rel=1e-5)
+    assert cosine([1, 0], right_angles, total) == pytest.approx(2**-0.5, rel=1e-5)
     # Against a component that points the other way: all on it is -1.
     opposed = expected(jnp.float32([[[1, 0], [-1, 0]]] * 2))
-    assert float(alignment(jnp.float32([0, 1]), opposed, jnp.float32([1, 0]))) == pytest.approx(-1.0, rel=1e-5)
+    assert cosine([0, 1], opposed, jnp.float32([1, 0])) == pytest.approx(-1.0, rel=1e-5)
 
 
 def test_expected_products_have_no_negative_part() -> None:
@@ -142,10 +151,10 @@ def test_with_the_total_as_target_nothing_pulls_away_from_the_right_weights_howe
     draw = np.random.default_rng(0)
     noisy = expected(jnp.asarray(draw.normal(size=(2, 3, 500)) + draw.normal(size=(3, 500)), jnp.float32))
     stated = jnp.float32([0.6, 0.3, 0.1])
-    slope = jax.grad(weighting_loss)(start_weighting(3), jnp.ones(3), stated, noisy, stated)
+    slope = loss_slope(start_weighting(3), stated, noisy, stated)
     np.testing.assert_allclose(slope.base, 0, atol=1e-6)
     wrong = jnp.float32([0.1, 0.3, 0.6])
-    slope = jax.grad(weighting_loss)(start_weighting(3), jnp.ones(3), wrong, noisy, stated)
+    slope = loss_slope(start_weighting(3), wrong, noisy, stated)
     assert float(slope.base[0]) < 0 < float(slope.base[2])
 
 
@@ -153,10 +162,10 @@ def test_the_weighting_has_a_gradient_towards_what_serves_the_target_and_its_bas
     # Columns: a component along the target, one across it, the target itself.
     helps = expected(jnp.float32([[[1, 0], [0, 1], [1, 0]]] * 2))
     target, start, stated = jnp.float32([0, 0, 1]), start_weighting(2), jnp.float32([0.5, 0.5])
-    slope = jax.grad(weighting_loss)(start, jnp.ones(2), stated, helps, target)
+    slope = loss_slope(start, stated, helps, target)
     assert float(slope.base[0]) < 0 < float(slope.base[1])
     assert float(slope.bias[0]) < 0 and float(jnp.abs(slope.attention).sum()) > 0
     still = expected(jnp.ones((2, 3, 2)))  # all agree: only the pull is left
     moved = start._replace(base=jnp.float32([1, 0]))
-    slope = jax.grad(weighting_loss)(moved, jnp.ones(2), stated, still, target)
+    slope = loss_slope(moved, stated, still, target)
     np.testing.assert_allclose(slope.base, [1e-3, 0], atol=1e-6)

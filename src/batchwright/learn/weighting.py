@@ -124,7 +124,12 @@ def alignment(shares_K: jax.Array, expected_CC: jax.Array, noise_CC: jax.Array, 
 
 
 def weighting_loss(
-    weighting: Weighting, magnitude_K: jax.Array, stated_K: jax.Array, expected_CC: jax.Array, noise_CC: jax.Array, target_C: jax.Array
+    weighting: Weighting,
+    magnitude_K: jax.Array,
+    stated_K: jax.Array,
+    expected_CC: jax.Array,
+    noise_CC: jax.Array,
+    target_C: jax.Array,
 ) -> jax.Array:
     """What the weighting minimises: -alignment, and a pull of the base towards the stated weights."""
     shares = tiers(weighting, magnitude_K, stated_K).product
