@@ -145,7 +145,7 @@ def _task_from_dict(record: Any) -> TaskFacts:
     kinds: dict[str, tuple[type, ...]] = {
         "name": (str,), "obs_dtype": (str,), "discrete": (bool,), "hybrid": (bool,),
         "action_size": (int,), "episode_steps": (int, float), "stacked_frames": (int,),
-        "obs_shape": (list,), "reward_names": (list,),
+        "obs_shape": (list, tuple), "reward_names": (list, tuple),
     }  # fmt: skip
     if not isinstance(record, dict):
         raise ValueError("its task is no mapping")
