@@ -7,8 +7,6 @@ import sys
 import traceback
 from pathlib import Path
 
-import batchwright
-
 RAISED = (Exception, SystemExit, GeneratorExit)
 """What an environment may raise; KeyboardInterrupt is the user's."""
 LONGEST_TEXT = 1000
@@ -37,7 +35,7 @@ def location(error: BaseException) -> str:
     Frames of Batchwright and Gymnasium do not count, and of those of installed packages the last one only where there
     are no others.
     """
-    ours = [Path(batchwright.__file__).parent, *_package("gymnasium")]
+    ours = [Path(__file__).parents[1], *_package("gymnasium")]
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_in(frame.filename, ours)]
     own = [frame for frame in frames if not _is_installed(frame.filename)]
     if not own and not frames:
