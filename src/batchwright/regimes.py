@@ -21,17 +21,25 @@ from batchwright.replay.replay_learner import ReplayLearner, make_replay_learner
 from batchwright.replay.replay_settings import ReplaySettings, refuse_untrainable_replay
 from batchwright.replay.reward_only_learner import RewardOnlyLearner, read_policy
 from batchwright.runs.engine_learner import EngineLearner
+from batchwright.runs.shared_programs import SharedPrograms
 
 
 def make_learner(
-    plan: Plan, env: str, on_event: OnEvent | None = None, network: NetworkMaker | None = None
+    plan: Plan,
+    env: str,
+    on_event: OnEvent | None = None,
+    network: NetworkMaker | None = None,
+    programs: SharedPrograms | None = None,
 ) -> EngineLearner[Any]:
-    """The learner of a plan; `network` replaces the built-in network of on-policy learning."""
+    """The learner of a plan; `network` replaces the built-in network of on-policy learning.
+
+    Learners with the same `programs` share what they compile.
+    """
     refuse_missing_network(plan, network)
     if plan.regime == ON_POLICY:
-        return make_on_policy_learner(plan, env, on_event, network)
+        return make_on_policy_learner(plan, env, on_event, network, programs)
     if plan.regime == REPLAY:
-        return make_replay_learner(plan, env, on_event, _replay_kind(plan))
+        return make_replay_learner(plan, env, on_event, _replay_kind(plan), programs)
     raise _no_learner(plan)
 
 

@@ -16,6 +16,8 @@ from batchwright.envs.engines.engine import HostEngine
 from batchwright.nets.normalise import ObsStats
 from batchwright.nets.policy import Policy
 
+Act = Callable[[jax.Array, ObsStats, Any, Any, Any], tuple[jax.Array, Any]]
+"""From parameters, observation statistics, observations, noise and mask to flat actions and the environment's."""
 HostCollect = Callable[[jax.Array, ObsStats, CollectState, Any], tuple[CollectState, Rollout, Episodes]]
 
 
@@ -33,15 +35,23 @@ def start_host(engine: HostEngine, seed: int) -> CollectState:
     return host_collect_state(obs, engine.num_envs, engine.mask, len(engine.reward_names))
 
 
-def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int) -> HostCollect:
-    """The same function of (parameters, observation statistics, collect state, noise) that compiled engines have."""
-    num_envs = engine.num_envs
+def make_act(policy: Policy) -> Act:
+    """The compiled choice of actions from (parameters, observation statistics, observations, noise, mask)."""
 
-    @jax.jit
     def act(flat: jax.Array, stats: ObsStats, obs: Any, noise: Any, mask: Any) -> tuple[jax.Array, Any]:
         out = policy.outputs(flat, policy.preprocess(obs, stats))
         action = policy.heads.sample(out.params, out.raw, noise, mask)
         return action, policy.to_env(action)
+
+    return jax.jit(act)
+
+
+def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int, act: Act | None = None) -> HostCollect:
+    """The same function of (parameters, observation statistics, collect state, noise) that compiled engines have.
+
+    `act` is the policy's compiled choice of actions, where another run has made it already.
+    """
+    num_envs, act = engine.num_envs, act or make_act(policy)
 
     def collect(
         flat: jax.Array, stats: ObsStats, state: CollectState, noise: Any

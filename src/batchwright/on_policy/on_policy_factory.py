@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchwright.core.errors import UserError
-from batchwright.envs.engines import Engine, make_engine
+from batchwright.envs.engines import Engine
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.envs.reward_components import NO_COMPONENTS
 from batchwright.nets.policy import NetworkMaker, Policy, make_policy
@@ -12,15 +12,21 @@ from batchwright.on_policy.on_policy_learner import OnPolicyLearner
 from batchwright.on_policy.on_policy_settings import OnPolicySettings
 from batchwright.on_policy.remedies import refuse_unable_to_act
 from batchwright.planning.plan import Plan
+from batchwright.runs.shared_programs import SharedPrograms, make_shared_engine
 
 
 def make_on_policy_learner(
-    plan: Plan, env: str, on_event: OnEvent | None = None, network: NetworkMaker | None = None
+    plan: Plan,
+    env: str,
+    on_event: OnEvent | None = None,
+    network: NetworkMaker | None = None,
+    programs: SharedPrograms | None = None,
 ) -> OnPolicyLearner:
     """The learner of a plan; programs are compiled on first use, spaces that cannot be learned are refused here."""
     refuse_untrainable_on_policy(plan)
     settings = OnPolicySettings.from_plan(plan)
-    engine = make_engine(
+    engine = make_shared_engine(
+        programs,
         env,
         settings.num_envs,
         settings.engine,
@@ -31,7 +37,8 @@ def make_on_policy_learner(
     )
     policy = make_on_policy_policy(settings, engine, network)
     kind = OnPolicyLearner if settings.rollout_episodes is None else EpisodeLearner
-    return kind(plan, settings, env, engine, policy, on_event)
+    shared = programs if network is None else None  # a network of the caller's has no key
+    return kind(plan, settings, env, engine, policy, on_event, shared)
 
 
 def make_on_policy_policy(settings: OnPolicySettings, engine: Engine, network: NetworkMaker | None = None) -> Policy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -50,8 +51,25 @@ from batchwright.runs.engine_state import (
 )
 from batchwright.runs.learner import Counters, Doctor, IterationResult, Record, SavedCheckpoint
 from batchwright.runs.non_finite import locate_in_params, locate_in_rollout
+from batchwright.runs.shared_programs import ARRAYS_OF_EVERY_RUN, SharedPrograms, program_key
 from batchwright.store.minibatches import shuffled_orders
 
+UPDATE_ARRAYS = frozenset(
+    ("gamma", "gae_lambda", "clip_range", "clip_schedule", "entropy_start", "entropy_end", "entropy_anneal")
+    + ("entropy_episodes", "max_grad_norm", "weight_decay", "value_weight", "value_rate_factor", "kl_stop", "kl_target")
+    + ("value_clip", "normalize_obs", "normalize_rewards")
+)
+"""Numbers that an update takes as arrays, or that the host applies before it."""
+COLLECT_ARRAYS = UPDATE_ARRAYS | frozenset(
+    ("minibatches", "minibatch_transitions", "epochs", "updates_per_iteration", "reuse", "advantage_norm", "baseline")
+    + ("popart", "adam_beta2", "adam_eps")
+)
+"""The same of a rollout, and what only the update has."""
+MEASURE_ARRAYS = COLLECT_ARRAYS - {"gamma", "normalize_obs", "normalize_rewards"}
+PROGRAM_ARRAYS = {"update": UPDATE_ARRAYS, "measure": MEASURE_ARRAYS}
+"""By program; those that are not named here collect."""
+SWITCHES = ("value_clip", "kl_stop")
+"""Numbers that an update takes as arrays, and has no code for where they are 0."""
 NOT_RECORDED = ("finite_rollout", "finite_parameters", "empty_masks", "transitions", "target_mean", "target_squares")
 """Metrics that only the learner itself needs."""
 
@@ -74,17 +92,34 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
     """What lies side by side in a rollout."""
 
     def __init__(
-        self, plan: Plan, settings: OnPolicySettings, env: str, engine: Engine, policy: Policy, on_event: OnEvent | None
+        self,
+        plan: Plan,
+        settings: OnPolicySettings,
+        env: str,
+        engine: Engine,
+        policy: Policy,
+        on_event: OnEvent | None,
+        programs: SharedPrograms | None = None,
     ) -> None:
         self.plan, self.on_policy_settings = plan, settings
         self.normalize_obs = settings.normalize_obs
-        super().__init__(settings.run, env, engine, policy, on_event)
-        self._measure = make_measure(settings, policy)
+        super().__init__(settings.run, env, engine, policy, on_event, programs)
+        normalises = settings.normalize_obs or settings.normalize_rewards
+        measure_key = self.program_key("measure") if normalises else "nothing to measure"
+        self._measure = self.programs.get(measure_key, lambda: make_measure(settings, policy))
         self._components = ComponentTracker.make(settings) if settings.components else None
         factor_matters = settings.constants.value_rate_factor != 1.0
         self._value_only = value_only_params(policy, jax.random.key(0)) if factor_matters else np.zeros(1, bool)
-        self.update = jax.jit(self._make_update())
+        self._update_is_new = self.program_key("update") not in self.programs
+        self.update = self._shared_update()
         self._compiling: threading.Thread | None = None
+
+    def program_key(self, name: str) -> Hashable:
+        values = {name: quantity.value for name, quantity in self.plan.quantities.items()}
+        arrays = ARRAYS_OF_EVERY_RUN | PROGRAM_ARRAYS.get(name, COLLECT_ARRAYS)
+        switches = [bool(values.get(name)) for name in SWITCHES], values.get("learning_rate_schedule") == "kl-adaptive"
+        factor_matters = self.on_policy_settings.constants.value_rate_factor != 1.0
+        return program_key(name, self.env, values, arrays, str(switches), factor_matters, self.plan.algo)
 
     @property
     def collect_steps(self) -> int:
@@ -265,6 +300,9 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         rows = settings.columns * settings.rollout_steps
         return make_update(self.policy, settings.update, rows, self._value_only)
 
+    def _shared_update(self) -> Any:
+        return self.programs.get(self.program_key("update"), lambda: jax.jit(self._make_update()))
+
     def _resize(self, state: OnPolicyState, remedy: str) -> tuple[Any, str] | None:
         """Doubles or halves the rollout from here on."""
         assert state.remedies is not None
@@ -282,12 +320,13 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         self.plan = resized_plan(self.plan, rollout_steps)
         self.on_policy_settings = OnPolicySettings.from_plan(self.plan)
         self.collect = self._make_collect()
-        self.update = jax.jit(self._make_update())
+        self.update = self._shared_update()
 
     def _compile_update_ahead(self, state: OnPolicyState) -> None:
         """Compiles the update in a thread while the first rollout is compiled, where the shape of one is known."""
         if (
-            not self.engine.compiled
+            not self._update_is_new
+            or not self.engine.compiled
             or self.on_policy_settings.rollout_episodes is not None
             or state.components is not None
         ):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.data.rollout import CollectResult, Rollout
-from batchwright.envs.engines import Engine, make_engine
+from batchwright.envs.engines import Engine
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.envs.reward_components import NO_COMPONENTS
 from batchwright.nets.normalise import ObsStats, RunningMoments, batch_moments
@@ -27,8 +27,10 @@ from batchwright.replay.replay_settings import ReplaySettings, refuse_untrainabl
 from batchwright.replay.replay_state import ReplayHyper, ReplaySample, ReplayState
 from batchwright.replay.replay_update import (
     Learned,
+    ReplayUpdate,
     ReplayUpdater,
     RewardModel,
+    make_replay_update,
     sample_guided,
     sample_subsequences,
 )
@@ -43,24 +45,56 @@ from batchwright.runs.engine_state import (
 )
 from batchwright.runs.learner import CheckpointParts, Counters, IterationResult, Record, SavedCheckpoint
 from batchwright.runs.non_finite import locate_in_params, locate_in_rollout
+from batchwright.runs.shared_programs import ARRAYS_OF_EVERY_RUN, SharedPrograms, make_shared_engine, program_key
 from batchwright.store.replay_buffer import ReplayBuffer, is_finite, stored_rewards
 from batchwright.store.replay_files import ReplayFiles
 
+UPDATE_ARRAYS = frozenset(
+    ("gamma", "polyak", "updates_per_target", "max_grad_norm", "reward_learning_rate", "warmup_steps", "normalize_obs")
+    + ("exploration_noise", "epsilon_start", "epsilon_end", "epsilon_share", "num_envs", "rollout_steps")
+    + ("steps_per_iteration", "updates_per_step", "reuse", "temperature_start", "target_entropy")
+)
+"""Numbers that an update takes as arrays, or that the host applies before it."""
+COLLECT_ARRAYS = UPDATE_ARRAYS - {"num_envs", "rollout_steps", "exploration_noise"} | frozenset(
+    ("updates_per_iteration", "transitions_per_update", "learn_temperature", "replay_transitions", "adam_beta2")
+    + ("batch_bytes", "buffer_bytes", "traffic_bytes_per_iteration")
+)
+"""The same of a rollout, and what only the update has."""
 EPISODES_FILE = "episodes.npy"
 
 
 class ReplayLearner(EngineLearner[ReplayState]):
     """A replay algorithm with its engine, its buffer and, where rewards are learned, a reward model."""
 
-    def __init__(self, replay_settings: ReplaySettings, env: str, engine: Engine, on_event: OnEvent | None) -> None:
+    def __init__(
+        self,
+        replay_settings: ReplaySettings,
+        env: str,
+        engine: Engine,
+        on_event: OnEvent | None,
+        programs: SharedPrograms | None = None,
+    ) -> None:
         self.replay_settings, self.normalize_obs = replay_settings, replay_settings.normalize_obs
         self.algorithm = make_algorithm(replay_settings, engine)
-        super().__init__(replay_settings.run, env, engine, self.algorithm.policy, on_event)
+        super().__init__(replay_settings.run, env, engine, self.algorithm.policy, on_event, programs)
         self.reward_model = RewardModel(replay_settings, engine) if replay_settings.learns_rewards else None
         self.buffer = _allocate_buffer(replay_settings, engine, self.policy.heads.action_size)
         self.buffer_files = ReplayFiles(self.buffer)
-        self.update = ReplayUpdater(self.algorithm, self.reward_model, replay_settings)
-        self._obs_moments = jax.jit(_make_obs_moments(self.policy))
+        compiled = self.programs.get(self.program_key("update"), self._make_update)
+        self.update = ReplayUpdater(compiled, replay_settings)
+        self._obs_moments = self.programs.get(
+            self.program_key("obs-moments"), lambda: jax.jit(_make_obs_moments(self.policy))
+        )
+
+    def program_key(self, name: str) -> Hashable:
+        values = self.replay_settings.values
+        arrays = ARRAYS_OF_EVERY_RUN | (UPDATE_ARRAYS if name == "update" else COLLECT_ARRAYS)
+        clips = self.replay_settings.max_grad_norm is not None
+        return program_key(name, self.env, values, arrays, clips, self.settings.algo)
+
+    def _make_update(self) -> ReplayUpdate:
+        updates_policy = not self.replay_settings.reward_only
+        return jax.jit(make_replay_update(self.algorithm, self.reward_model, updates_policy=updates_policy))
 
     @property
     def collect_steps(self) -> int:
@@ -262,12 +296,17 @@ def _allocate_buffer(settings: ReplaySettings, engine: Engine, action_size: int)
 
 
 def make_replay_learner(
-    plan: Plan, env: str, on_event: OnEvent | None = None, kind: type[ReplayLearner] = ReplayLearner
+    plan: Plan,
+    env: str,
+    on_event: OnEvent | None = None,
+    kind: type[ReplayLearner] = ReplayLearner,
+    programs: SharedPrograms | None = None,
 ) -> ReplayLearner:
     """The learner of a replay plan: programs are compiled on first use, the buffer's memory is taken here."""
     refuse_untrainable_replay(plan)
     settings = ReplaySettings.from_plan(plan)
-    engine = make_engine(
+    engine = make_shared_engine(
+        programs,
         env,
         settings.num_envs,
         settings.engine,
@@ -276,7 +315,7 @@ def make_replay_learner(
         components=NO_COMPONENTS,
         step_timeout=settings.run.step_timeout,
     )
-    return kind(settings, env, engine, on_event)
+    return kind(settings, env, engine, on_event, programs)
 
 
 def make_replay_policy(plan: Plan, engine: Engine) -> Policy:

@@ -52,13 +52,9 @@ class Learned(NamedTuple):
 class ReplayUpdater:
     """Makes all updates of an iteration: in one compiled call, or in several where the buffer lies on the host."""
 
-    def __init__(
-        self, algorithm: ReplayAlgorithm[Any], reward_model: RewardModel | None, settings: ReplaySettings
-    ) -> None:
+    def __init__(self, compiled: ReplayUpdate, settings: ReplaySettings) -> None:
         self.updates, self.update_bytes = settings.updates_per_iteration, settings.update_bytes
-        self.compiled: ReplayUpdate = jax.jit(
-            make_replay_update(algorithm, reward_model, updates_policy=not settings.reward_only)
-        )
+        self.compiled = compiled
 
     def __call__(
         self,

@@ -24,6 +24,7 @@ from batchwright.replay.replay_update import Learned, sample_subsequences
 from batchwright.runs import checkpoints
 from batchwright.runs.launch import open_run
 from batchwright.runs.learner import Evaluation, Record
+from batchwright.runs.shared_programs import SharedPrograms
 from batchwright.store.replay_buffer import gather
 from batchwright.watch.agreement import agreement, spearman
 
@@ -36,8 +37,15 @@ ROWS_AT_ONCE = 1024
 class RewardOnlyLearner(ReplayLearner):
     """Collects with random actions or with the policy of another run, and learns the rewards of single steps."""
 
-    def __init__(self, settings: ReplaySettings, env: str, engine: Engine, on_event: OnEvent | None) -> None:
-        super().__init__(settings, env, engine, on_event)
+    def __init__(
+        self,
+        settings: ReplaySettings,
+        env: str,
+        engine: Engine,
+        on_event: OnEvent | None,
+        programs: SharedPrograms | None = None,
+    ) -> None:
+        super().__init__(settings, env, engine, on_event, programs)
         assert self.reward_model is not None
         self._predict = jax.jit(self.reward_model.predict)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic
@@ -18,7 +19,7 @@ from batchwright.collect.compiled_rollouts import (
     make_compiled_replay,
     start_compiled,
 )
-from batchwright.collect.host_rollouts import make_host_collect, make_replay, start_host
+from batchwright.collect.host_rollouts import Act, make_act, make_host_collect, make_replay, start_host
 from batchwright.core.streams import Streams
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine
 from batchwright.envs.engines.engine import OnEvent
@@ -28,6 +29,7 @@ from batchwright.runs.engine_state import EngineStateT, run_progress
 from batchwright.runs.evaluation import Evaluator
 from batchwright.runs.learner import CheckpointParts, Doctor, Evaluation, IterationResult, Record, SavedCheckpoint
 from batchwright.runs.run_settings import RunSettings
+from batchwright.runs.shared_programs import SharedPrograms
 from batchwright.watch.episode_log import episode_lines
 
 
@@ -37,15 +39,26 @@ class EngineLearner(ABC, Generic[EngineStateT]):
     normalize_obs: bool
 
     def __init__(
-        self, settings: RunSettings, env: str, engine: Engine, policy: Policy, on_event: OnEvent | None = None
+        self,
+        settings: RunSettings,
+        env: str,
+        engine: Engine,
+        policy: Policy,
+        on_event: OnEvent | None = None,
+        programs: SharedPrograms | None = None,
     ) -> None:
         self.settings, self.env, self.engine, self.policy = settings, env, engine, policy
         self.streams = Streams(settings.seed)
         self._on_event = on_event
+        self.programs = SharedPrograms() if programs is None else programs
         self._evaluator: Evaluator | None = None
         self.actions_since_start: list[np.ndarray] | None = None if self.resumes_from_state else []
         """Actions [T, N, D] per iteration since the engine was started; None where a resume does not replay them."""
         self.collect = self._make_collect()
+
+    @abstractmethod
+    def program_key(self, name: str) -> Hashable:
+        """What a compiled program of this learner is made from; learners with equal keys may share it."""
 
     @property
     @abstractmethod
@@ -129,7 +142,7 @@ class EngineLearner(ABC, Generic[EngineStateT]):
                 self.engine, self.policy, episodes, settings.eval_max_steps, self.collect, self.collect_steps
             )
         limits = (settings.eval_max_steps, self._on_event, settings.step_timeout)
-        return Evaluator.with_own_engine(self.env, self.engine.name, self.policy, episodes, *limits)
+        return Evaluator.with_own_engine(self.env, self.engine.name, self.policy, episodes, *limits, self._make_act)
 
     def _close_evaluator(self) -> None:
         if self._evaluator is not None and not self.engine.saves_state:
@@ -199,9 +212,15 @@ class EngineLearner(ABC, Generic[EngineStateT]):
 
     def _make_collect(self) -> Collect:
         if isinstance(self.engine, HostEngine):
-            return make_host_collect(self.engine, self.policy, self.collect_steps)
+            return make_host_collect(self.engine, self.policy, self.collect_steps, self._make_act())
         assert isinstance(self.engine, CompiledEngine)
-        return jax.jit(make_collect(self.engine, self.policy))
+        engine = self.engine
+        if not engine.saves_state:  # its program holds the address of its environments
+            return jax.jit(make_collect(engine, self.policy))
+        return self.programs.get(self.program_key("collect"), lambda: jax.jit(make_collect(engine, self.policy)))
+
+    def _make_act(self) -> Act:
+        return self.programs.get(self.program_key("act"), lambda: make_act(self.policy))
 
     def close(self) -> None:
         self.engine.close()

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 
 from batchwright.collect.compiled_rollouts import CollectState, make_collect, start_compiled
 from batchwright.collect.episode_rollouts import shares
-from batchwright.collect.host_rollouts import make_host_collect, start_host
+from batchwright.collect.host_rollouts import Act, make_host_collect, start_host
 from batchwright.core.streams import Streams
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, evaluation_engine, make_engine
 from batchwright.envs.engines.engine import OnEvent
@@ -81,14 +82,15 @@ class Evaluator:
         max_steps: int,
         on_event: OnEvent | None = None,
         step_timeout: float | None = None,
+        make_act: Callable[[], Act] | None = None,
     ) -> Evaluator:
-        """With environments of its own."""
+        """With environments of its own; `make_act` gives the compiled choice of actions that training has."""
         name, num_envs = evaluation_engine(engine_name), min(episodes, EVAL_ENVS)
         engine = make_engine(
             env, num_envs, name, on_event=on_event, components=NO_COMPONENTS, step_timeout=step_timeout
         )
         if isinstance(engine, HostEngine):
-            collect: Any = make_host_collect(engine, policy, CHUNK_STEPS)
+            collect: Any = make_host_collect(engine, policy, CHUNK_STEPS, make_act() if make_act else None)
         else:
             assert isinstance(engine, CompiledEngine)
             collect = jax.jit(make_collect(engine, policy))
