@@ -7,10 +7,10 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, overload
 
 from batchwright.config.load import Resolved, resolve
 from batchwright.config.presets import PresetNames
@@ -18,6 +18,7 @@ from batchwright.config.schema import ALGOS, DATASET, FIELDS, ON_POLICY, RECORDE
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.core.safe_open import checked_path, explain_refusal, read_json, read_plain
+from batchwright.core.seed_folder import seed_paths
 from batchwright.planning.make import make_plan
 from batchwright.planning.network_plan import refuse_small_images
 from batchwright.planning.plan import Plan, TaskFacts
@@ -134,6 +135,14 @@ def with_probed_components(resolved: Resolved, facts: TaskFacts) -> TaskFacts:
     return replace(facts, probed_components=probe.names, component_spreads=probe.spreads, probed_steps=probe.steps)
 
 
+@overload
+def train(env: str, *, seeds: None = None, **settings: Any) -> Result: ...
+
+
+@overload
+def train(env: str, *, seeds: int, **settings: Any) -> SeedsResult: ...
+
+
 def train(
     env: str,
     *,
@@ -143,17 +152,23 @@ def train(
     quiet: bool = False,
     writers: tuple[str, ...] = (),
     network: NetworkMaker | None = None,
+    seeds: int | None = None,
+    workers: int = 1,
     **settings: Any,
-) -> Result:
+) -> Result | SeedsResult:
     """Plans and trains; returns where the run lies and its final evaluation.
 
     `settings` are the flags of `batchwright train` with underscores; `network` is a function (inputs, raw outputs,
-    values) -> `batchwright.Network` that replaces the built-in network.
+    values) -> `batchwright.Network` that replaces the built-in network. With `seeds` one setting is trained over so
+    many seeds, `workers` of them side by side in processes of their own.
     """
     from batchwright.watch.writers import check_writers
 
     check_writers(writers)
-    run = prepare(env, preset=preset, config=config, run_dir=run_dir, quiet=quiet, network=network, **settings)
+    options: dict[str, Any] = {"preset": preset, "config": config, "run_dir": run_dir, "quiet": quiet}
+    run = prepare(env, seeds=seeds, network=network, **options, **settings)
+    if seeds is not None:
+        return resume_seeds(run, quiet=quiet, writers=writers, network=network, workers=workers, trust=True)
     return train_prepared(run, quiet=quiet, writers=writers, network=network)
 
 
@@ -179,11 +194,16 @@ def prepare(
     quiet: bool = False,
     network: NetworkMaker | None = None,
     on_plan: Callable[[Plan], None] | None = None,
+    seeds: int | None = None,
     **settings: Any,
 ) -> Path:
-    """A run directory with its plan, nothing trained yet: `resume` trains it; `on_plan` is shown the plan first."""
+    """A run directory with its plan, nothing trained yet: `resume` trains it; `on_plan` is shown the plan first.
+
+    With `seeds` it is a folder of so many runs, which differ in the seed alone.
+    """
     refuse_objects(env)
     keep_programs()
+    refuse_seed_count(seeds)
     from batchwright.core.run_dir import RunDir
     from batchwright.runs.launch import create_run
 
@@ -194,6 +214,10 @@ def prepare(
     )
     if on_plan is not None:
         on_plan(made)
+    if seeds is not None:
+        from batchwright.tune.seed_runs import prepare_seeds
+
+        return prepare_seeds(resolved, made, seeds, run_dir)
     return create_run(resolved, made, run_dir).path
 
 
@@ -267,6 +291,69 @@ def resume(
     from batchwright.runs.recorder import OutputOptions
 
     return _train_and_report(run, OutputOptions(quiet=quiet, writers=writers), network, trust, from_start)
+
+
+@dataclass(frozen=True)
+class SeedsResult:
+    """The outcome of one setting over several seeds."""
+
+    run_dir: Path
+    """The folder of the runs."""
+    runs: list[dict[str, Any]]
+    """One per seed: run, status, reason, seconds, score (the mean of its last evaluation)."""
+    median: float | None
+    """Of the scores."""
+    iqm: float | None
+    iqm_interval: list[float] | None
+    """95%; resamples runs."""
+    interrupted: bool = False
+
+
+MOST_SEEDS = 1000
+
+
+def refuse_seed_count(seeds: int | None) -> None:
+    if seeds is not None and not (type(seeds) is int and 1 <= seeds <= MOST_SEEDS):
+        raise UserError(f"--seeds {seeds} is not a whole number from 1 to {MOST_SEEDS}.", ["--seeds 5"])
+
+
+def resume_seeds(
+    folder: str | Path,
+    *,
+    quiet: bool = False,
+    writers: tuple[str, ...] = (),
+    network: NetworkMaker | None = None,
+    workers: int = 1,
+    trust: bool = False,
+) -> SeedsResult:
+    """Goes on with one setting over seeds: finished runs stay as they are, others go on from their checkpoints.
+
+    `trust` lets the code run that runs name which were not made here.
+    """
+    keep_programs()
+    from batchwright.tune.executors import INTERRUPTED, RunOutcome, make_executor
+    from batchwright.tune.seed_runs import train_seeds
+    from batchwright.web.groups import scores
+    from batchwright.web.report import read_run
+
+    place = Path(folder).expanduser()
+    runs = seed_paths(place)
+    executor = make_executor(workers, writers, network, trust)
+
+    def show(outcome: RunOutcome) -> None:
+        if not quiet or outcome.reason:
+            reason = f": {outcome.reason}" if outcome.reason else ""
+            print(f"{outcome.run.name}: {outcome.status} after {outcome.seconds:.1f} s{reason}", flush=True)
+
+    try:
+        outcomes = train_seeds(runs, executor, show)
+    finally:
+        executor.close()
+    found = scores([read_run(run) for run in runs])
+    rows = [{**outcome, "score": row["score"]} for outcome, row in zip(outcomes, found["scores"], strict=True)]
+    _leave_report(place, sys.stdout)
+    interrupted = any(row["status"] in (INTERRUPTED, "not started") for row in rows)
+    return SeedsResult(place, rows, found["median"], found["iqm"], found["iqm_interval"], interrupted)
 
 
 def report(*runs: str | Path, out: str | Path | None = None) -> Path:

@@ -69,9 +69,7 @@ def test_a_run_that_shares_programs_equals_one_that_has_its_own(name: str, tmp_p
     for number, change in enumerate([{}, *changes]):
         settings = base | change
         shared = prepare(run_dir=tmp_path / f"shared-{number}", quiet=True, **settings)
-        continue_run(
-            shared, partial(make_learner, programs=programs), OutputOptions(quiet=True, stream=io.StringIO())
-        )
+        continue_run(shared, partial(make_learner, programs=programs), OutputOptions(quiet=True, stream=io.StringIO()))
         alone = batchwright.train(run_dir=tmp_path / f"alone-{number}", quiet=True, **settings)
         assert record(shared) == record(alone.run_dir)
 

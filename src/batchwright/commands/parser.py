@@ -100,3 +100,10 @@ def _goes_with(name: str, subject: str) -> bool:
         return False
     regimes = schema.FIELDS[name].metadata["regimes"]
     return schema.RECORDED in regimes if subject == RECORDING else regimes != (schema.RECORDED,)
+
+
+def whole(flag: str, text: str, least: int) -> int:
+    """The whole number of a flag that is no setting of a run."""
+    if not (text.isascii() and text.isdigit()) or int(text) < least or len(text) > 9:
+        raise UserError(f"{flag} {text[:40]} is not a whole number of at least {least}.", [f"{flag} {max(least, 5)}"])
+    return int(text)

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from batchwright.commands.parser import Parser, add_settings
+from batchwright.commands.parser import Parser, add_settings, whole
 from batchwright.commands.trust_question import add_trust, may_run_code
 from batchwright.core.errors import UserError
 from batchwright.policies.video_formats import refuse_video_format
@@ -33,7 +33,7 @@ def eval(words: list[str]) -> int:
     stated = parser.read(words)
     if stated["video"]:
         refuse_video_format(stated["video"])
-    episodes, seed = _whole("--episodes", stated["episodes"], 1), _whole("--seed", stated["seed"], 0)
+    episodes, seed = whole("--episodes", stated["episodes"], 1), whole("--seed", stated["seed"], 0)
 
     from batchwright.api import load
     from batchwright.watch.lines import evaluation_line
@@ -58,12 +58,6 @@ def eval(words: list[str]) -> int:
             print(f"error: {error}", file=sys.stderr)
             return BAD_INPUT
     return 0
-
-
-def _whole(flag: str, text: str, least: int) -> int:
-    if not text.isdigit() or int(text) < least or len(text) > 9:
-        raise UserError(f"{flag} {text} is not a whole number of at least {least}.", [f"{flag} {max(least, 20)}"])
-    return int(text)
 
 
 def prove(words: list[str]) -> int:
@@ -122,7 +116,7 @@ def compare(words: list[str]) -> int:
 
     from batchwright.prove import presets_compared
 
-    seeds = _whole("--seeds", stated.pop("seeds") or "3", 1)
+    seeds = whole("--seeds", stated.pop("seeds") or "3", 1)
     on_message = (lambda text: None) if as_json else print
     report = presets_compared.compare_presets(targets[0], presets, seeds, stated.pop("run_dir"), on_message, **stated)
     print(json.dumps(report, indent=2) if as_json else "\n" + presets_compared.to_text(report))

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from batchwright.commands.parser import Parser, add_settings
+from batchwright.commands.parser import Parser, add_settings, whole
 from batchwright.commands.trust_question import add_trust, may_run_code
 from batchwright.config.schema import FIELDS, flag_of
 from batchwright.core.errors import UserError
+from batchwright.core.seed_folder import is_seed_folder, seed_paths
 
 if TYPE_CHECKING:
+    from batchwright.api import SeedsResult
     from batchwright.planning.plan import Plan
     from batchwright.reward.reward_run import RewardResult
     from batchwright.runs.launch import Result
@@ -30,19 +32,28 @@ def train(words: list[str]) -> int:
     _add_output(parser)
     parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept; runs/... when not stated")
     parser.add_argument("--show-plan", action="store_true", help="print the whole plan before training")
+    parser.add_argument("--seeds", metavar="N", help="train this setting over N seeds into one folder with one report")
+    _add_workers(parser)
     stated = parser.read(words)
     env = stated.pop("env")
     if env is None:
         raise UserError("train needs an environment.", ["batchwright train CartPole-v1", "batchwright envs"])
     quiet, writers, as_json = (stated.pop(name) for name in ("quiet", "writers", "json"))
     run_dir, show_plan = stated.pop("run_dir"), stated.pop("show_plan")
+    seeds, workers = stated.pop("seeds"), stated.pop("workers")
+    if workers is not None and seeds is None:
+        raise UserError("--workers trains several seeds side by side.", [f"--seeds 5 --workers {workers}"])
+    count, side_by_side = whole("--seeds", seeds, 1) if seeds else None, whole("--workers", workers or "1", 1)
 
-    from batchwright.api import prepare, train_prepared
+    from batchwright.api import prepare, resume_seeds, train_prepared
     from batchwright.watch.writers import check_writers
 
     check_writers(writers)
     show = _show_plan if show_plan and not as_json else None
-    run = prepare(env, run_dir=run_dir, quiet=quiet or as_json, on_plan=show, **stated)
+    run = prepare(env, run_dir=run_dir, quiet=quiet or as_json, on_plan=show, seeds=count, **stated)
+    if count is not None:
+        options = {"quiet": quiet or as_json, "writers": writers, "workers": side_by_side}
+        return finish_seeds(lambda: resume_seeds(run, trust=True, **options), as_json)
     return finish(lambda: train_prepared(run, quiet=quiet or as_json, writers=writers), as_json)
 
 
@@ -55,7 +66,7 @@ def resume(words: list[str]) -> int:
     parser = Parser(
         prog="batchwright resume", description="Continues a run to the end of its plan.", allow_abbrev=False
     )
-    parser.add_argument("run", help="the run's directory")
+    parser.add_argument("run", help="the run's directory, or a folder of several seeds")
     _add_output(parser)
     parser.add_argument(
         "--from-start",
@@ -63,13 +74,23 @@ def resume(words: list[str]) -> int:
         help="start a run anew that lost its checkpoints; its record is kept beside",
     )
     add_trust(parser)
+    _add_workers(parser)
     _refuse_numbers(words)
     stated = parser.read(words)
 
-    from batchwright.api import is_reward_run, resume_reward
+    from batchwright.api import is_reward_run, resume_reward, resume_seeds
     from batchwright.api import resume as resume_run
 
     quiet, from_start = stated["quiet"] or stated["json"], stated["from_start"]
+    run, writers = stated["run"], stated["writers"]
+    if is_seed_folder(run):
+        if from_start:
+            raise UserError("--from-start is for one run.", [f"batchwright resume {run}/seed-0 --from-start"])
+        trust = may_run_code(str(seed_paths(run)[0]), stated["trust"])
+        options = {"quiet": quiet, "writers": writers, "workers": whole("--workers", stated["workers"] or "1", 1)}
+        return finish_seeds(lambda: resume_seeds(run, trust=trust, **options), stated["json"])
+    if stated["workers"] is not None:
+        raise UserError("--workers trains several seeds side by side; this is one run.", ["leave out --workers"])
     if is_reward_run(stated["run"]):
         if stated["writers"]:
             raise UserError("--writers is for policies; a reward model has none.", ["leave out --writers"])
@@ -97,6 +118,26 @@ def _add_output(parser: Parser) -> None:
     parser.add_argument(
         "--writers", nargs="+", default=(), metavar="NAME", help="also write metrics to csv, tensorboard, wandb"
     )
+
+
+def _add_workers(parser: Parser) -> None:
+    parser.add_argument("--workers", metavar="N", help="seeds trained side by side, each in a process of its own (1)")
+
+
+def finish_seeds(work: Callable[[], SeedsResult], as_json: bool) -> int:
+    """Trains one setting over seeds, prints the result; returns the exit code."""
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        result = work()
+    if as_json:
+        print(json.dumps({**asdict(result), "run_dir": str(result.run_dir)}))
+    elif result.iqm is not None:
+        low, high = result.iqm_interval or (result.iqm, result.iqm)
+        count = sum(run["score"] is not None for run in result.runs)
+        print(f"return of {count} seeds: IQM {result.iqm:,.1f}, 95% interval {low:,.1f} to {high:,.1f}")
+    if result.interrupted:
+        print(f"interrupted; go on with: batchwright resume {result.run_dir}", file=sys.stderr)
+        return INTERRUPTED
+    return DIVERGED if any(run["status"] != "finished" for run in result.runs) else 0
 
 
 def finish(work: Callable[[], Result | RewardResult], as_json: bool) -> int:

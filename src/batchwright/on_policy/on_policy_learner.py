@@ -55,14 +55,15 @@ from batchwright.runs.shared_programs import ARRAYS_OF_EVERY_RUN, SharedPrograms
 from batchwright.store.minibatches import shuffled_orders
 
 UPDATE_ARRAYS = frozenset(
-    ("gamma", "gae_lambda", "clip_range", "clip_schedule", "entropy_start", "entropy_end", "entropy_anneal")
-    + ("entropy_episodes", "max_grad_norm", "weight_decay", "value_weight", "value_rate_factor", "kl_stop", "kl_target")
-    + ("value_clip", "normalize_obs", "normalize_rewards")
+    {"gamma", "gae_lambda", "clip_range", "clip_schedule", "entropy_start", "entropy_end", "entropy_anneal"}
+    | {"entropy_episodes", "max_grad_norm", "weight_decay", "value_weight", "value_rate_factor", "kl_stop", "kl_target"}
+    | {"value_clip", "normalize_obs", "normalize_rewards"}
 )
 """Numbers that an update takes as arrays, or that the host applies before it."""
-COLLECT_ARRAYS = UPDATE_ARRAYS | frozenset(
-    ("minibatches", "minibatch_transitions", "epochs", "updates_per_iteration", "reuse", "advantage_norm", "baseline")
-    + ("popart", "adam_beta2", "adam_eps")
+COLLECT_ARRAYS = (
+    UPDATE_ARRAYS
+    | {"minibatches", "minibatch_transitions", "epochs", "updates_per_iteration", "reuse", "advantage_norm", "baseline"}
+    | {"popart", "adam_beta2", "adam_eps"}
 )
 """The same of a rollout, and what only the update has."""
 MEASURE_ARRAYS = COLLECT_ARRAYS - {"gamma", "normalize_obs", "normalize_rewards"}

@@ -50,14 +50,15 @@ from batchwright.store.replay_buffer import ReplayBuffer, is_finite, stored_rewa
 from batchwright.store.replay_files import ReplayFiles
 
 UPDATE_ARRAYS = frozenset(
-    ("gamma", "polyak", "updates_per_target", "max_grad_norm", "reward_learning_rate", "warmup_steps", "normalize_obs")
-    + ("exploration_noise", "epsilon_start", "epsilon_end", "epsilon_share", "num_envs", "rollout_steps")
-    + ("steps_per_iteration", "updates_per_step", "reuse", "temperature_start", "target_entropy")
+    {"gamma", "polyak", "updates_per_target", "max_grad_norm", "reward_learning_rate", "warmup_steps", "normalize_obs"}
+    | {"exploration_noise", "epsilon_start", "epsilon_end", "epsilon_share", "num_envs", "rollout_steps"}
+    | {"steps_per_iteration", "updates_per_step", "reuse", "temperature_start", "target_entropy"}
 )
 """Numbers that an update takes as arrays, or that the host applies before it."""
-COLLECT_ARRAYS = UPDATE_ARRAYS - {"num_envs", "rollout_steps", "exploration_noise"} | frozenset(
-    ("updates_per_iteration", "transitions_per_update", "learn_temperature", "replay_transitions", "adam_beta2")
-    + ("batch_bytes", "buffer_bytes", "traffic_bytes_per_iteration")
+COLLECT_ARRAYS = (
+    (UPDATE_ARRAYS - {"num_envs", "rollout_steps", "exploration_noise"})
+    | {"updates_per_iteration", "transitions_per_update", "learn_temperature", "replay_transitions", "adam_beta2"}
+    | {"batch_bytes", "buffer_bytes", "traffic_bytes_per_iteration"}
 )
 """The same of a rollout, and what only the update has."""
 EPISODES_FILE = "episodes.npy"

@@ -12,9 +12,9 @@ from batchwright.envs.engines.engine import OnEvent
 ProgramT = TypeVar("ProgramT")
 
 ARRAYS_OF_EVERY_RUN = frozenset(
-    ("seed", "total_steps", "total_episodes", "iterations", "actual_steps", "total_updates", "hold")
-    + ("eval_every", "eval_episodes", "eval_threshold", "stop_return", "checkpoint_every", "doctor")
-    + ("learning_rate", "learning_rate_schedule", "warmup_updates", "num_threads")
+    {"seed", "total_steps", "total_episodes", "iterations", "actual_steps", "total_updates", "hold"}
+    | {"eval_every", "eval_episodes", "eval_threshold", "stop_return", "checkpoint_every", "doctor"}
+    | {"learning_rate", "learning_rate_schedule", "warmup_updates", "num_threads"}
 )
 """Numbers of a plan that no compiled program contains: they count, or they are passed to it as arrays."""
 

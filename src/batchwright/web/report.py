@@ -17,6 +17,7 @@ from batchwright.core.errors import UserError
 from batchwright.core.files import sweep_temporaries, write_atomically
 from batchwright.core.run_dir import RunDir
 from batchwright.core.safe_open import checked_path, open_plain
+from batchwright.core.seed_folder import is_seed_folder, seed_paths
 from batchwright.web.assets import asset
 from batchwright.web.describe import advice, curves, details, plan_rows
 from batchwright.web.findings import findings_of
@@ -36,12 +37,14 @@ SCRIPTS = ("charts.js", "shapes.js", "view.js", "report.js")
 def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> Path:
     """Writes the report to `out`, by default `report.html` in the directory of a single run; returns the path.
 
-    Runs that differ only in the seed are drawn as their median with a band.
+    Runs that differ only in the seed are drawn as their median with a band. A folder of `train --seeds` stands for
+    its runs.
     """
     if not runs:
         raise UserError("a report needs a run.", ["batchwright report RUN"])
-    records = read_runs(runs)
-    if out is None and len(records) > 1:
+    paths = [path for run in runs for path in (seed_paths(run) if is_seed_folder(run) else [run])]
+    records = read_runs(paths)
+    if out is None and len(runs) > 1:
         raise UserError(f"a report of {len(records)} runs needs an output file.", ["-o report.html"])
     target = RunDir(checked_path(runs[0])).report_path if out is None else checked_path(out)
     if target.is_dir():

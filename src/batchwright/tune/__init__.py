@@ -1,0 +1,1 @@
+"""Units of training over settings and seeds: executors, the ledger, the tuning playbook, its verdict."""
