@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from batchwright.api import learn_reward, load, load_reward, plan, report, resume, train
+from batchwright.api import learn_reward, load, load_reward, plan, report, resume, train, tune
 from batchwright.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "report",
     "resume",
     "train",
+    "tune",
 ]
 
 

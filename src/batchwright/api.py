@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from batchwright.reward.reward_run import RewardResult
     from batchwright.runs.launch import Result
     from batchwright.runs.recorder import OutputOptions
+    from batchwright.tuning.tuning_flow import TuneResult
+    from batchwright.tuning.unit_runs import Objective
 
 
 def plan(
@@ -215,7 +217,7 @@ def prepare(
     if on_plan is not None:
         on_plan(made)
     if seeds is not None:
-        from batchwright.tune.seed_runs import prepare_seeds
+        from batchwright.tuning.seed_runs import prepare_seeds
 
         return prepare_seeds(resolved, made, seeds, run_dir)
     return create_run(resolved, made, run_dir).path
@@ -331,8 +333,8 @@ def resume_seeds(
     `trust` lets the code run that runs name which were not made here.
     """
     keep_programs()
-    from batchwright.tune.executors import INTERRUPTED, RunOutcome, make_executor
-    from batchwright.tune.seed_runs import train_seeds
+    from batchwright.tuning.executors import INTERRUPTED, RunOutcome, make_executor
+    from batchwright.tuning.seed_runs import train_seeds
     from batchwright.web.groups import scores
     from batchwright.web.report import read_run
 
@@ -354,6 +356,82 @@ def resume_seeds(
     _leave_report(place, sys.stdout)
     interrupted = any(row["status"] in (INTERRUPTED, "not started") for row in rows)
     return SeedsResult(place, rows, found["median"], found["iqm"], found["iqm_interval"], interrupted)
+
+
+def tune(
+    env: str,
+    *,
+    budget: str | None = None,
+    budget_steps: int | str | None = None,
+    phases: Sequence[str] = (),
+    space: str | Path | None = None,
+    search: str = "local",
+    tune_seeds: int | None = None,
+    judge_seeds: int = 5,
+    workers: int = 1,
+    run_dir: str | Path | None = None,
+    dry_run: bool = False,
+    quiet: bool = False,
+    objective: Objective | None = None,
+    preset: PresetNames = None,
+    config: str | Path | None = None,
+    **settings: Any,
+) -> TuneResult | None:
+    """Tunes a setting by the playbook and judges it on fresh seeds; returns the verdict, None with `dry_run`.
+
+    `settings` are the flags of `batchwright train` with underscores: what is stated is fixed, not tuned, and
+    `total_steps` is the length of one training. `objective` is a function of one metric record that is maximised; its
+    mean over the steps of a training ranks a setting. The default is the return of the episodes that ended.
+    """
+    refuse_objects(env)
+    keep_programs()
+    from batchwright.envs.catalog import describe
+    from batchwright.tuning.start_tuning import TuneRequest, start_tuning
+
+    settings = {name: value for name, value in settings.items() if value is not None}
+    settings.setdefault("learner_threads", os.environ.get("NPROC", "1"))
+    request = TuneRequest(
+        env, budget, budget_steps, tuple(phases), space, search, tune_seeds, judge_seeds, workers, run_dir, dry_run
+    )
+    request.check()
+    on_message = _print_now if not quiet else _say_nothing
+    resolved, made = plan_to_train(env, preset, config, None if quiet else print, **settings)
+    task = task_facts(describe(env))
+    result = start_tuning(request, resolved, made, probe_machine(), task, tuple(settings), objective, on_message)
+    if result is not None:
+        _leave_report(result.run_dir, sys.stdout)
+    return result
+
+
+def resume_tuning(
+    folder: str | Path,
+    *,
+    workers: int = 1,
+    quiet: bool = False,
+    objective: Objective | None = None,
+    trust: bool = False,
+) -> TuneResult:
+    """Goes on with a tuning; its decisions and its verdict are those of one that was never stopped.
+
+    `trust` lets the code run that a tuning names which was not made here.
+    """
+    keep_programs()
+    from batchwright.envs.catalog import describe
+    from batchwright.tuning.start_tuning import check_tuning_trust, continue_tuning
+
+    task = task_facts(describe(check_tuning_trust(folder, trust)))
+    on_message = _print_now if not quiet else _say_nothing
+    result = continue_tuning(folder, probe_machine(), task, workers, objective, on_message)
+    _leave_report(result.run_dir, sys.stdout)
+    return result
+
+
+def _print_now(message: str) -> None:
+    print(message, flush=True)
+
+
+def _say_nothing(message: str) -> None:
+    """For a quiet run."""
 
 
 def report(*runs: str | Path, out: str | Path | None = None) -> Path:

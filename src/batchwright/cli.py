@@ -104,6 +104,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan_commands", "plan every batch-like number of a run, with its reason"),
     "train": ("train_commands", "plan, train, evaluate; leaves a run directory"),
     "resume": ("train_commands", "continue a run from its last good checkpoint"),
+    "tune": ("tune_command", "find better settings within a budget, judged on fresh seeds"),
     "eval": ("run_commands", "play episodes with a trained policy, exploration off"),
     "prove": ("run_commands", "run twice in two processes and name the first difference"),
     "compare": ("run_commands", "put runs side by side, or train presets at equal data"),

@@ -71,7 +71,7 @@ def presets(words: list[str]) -> int:
         prog="batchwright presets", description="Lists presets, or shows one with its source.", allow_abbrev=False
     )
     parser.add_argument("action", nargs="?", help="'show', to print one")
-    parser.add_argument("name", nargs="?", help="the preset to print")
+    parser.add_argument("name", nargs="?", help="the preset to print, or its file")
     parser.add_argument("--json", action="store_true", help="print as JSON")
     stated = parser.read(words)
 
@@ -92,6 +92,7 @@ def presets(words: list[str]) -> int:
     preset = read_preset(stated["name"])
     record = {"name": preset.name, "summary": preset.summary, "source": preset.source, "values": dict(preset.values)}
     record |= {"corrections": list(preset.corrections), "result": preset.result}
+    record |= {"certificate": dict(preset.certificate)} if preset.certificate else {}
     if stated["json"]:
         print(json.dumps(record, indent=2))
         return 0
@@ -101,6 +102,8 @@ def presets(words: list[str]) -> int:
     ]
     lines += ["", *(f"correction: {text}" for text in preset.corrections)] if preset.corrections else []
     lines += ["", f"measured: {preset.result}"] if preset.result else []
+    lines += ["", "certificate:"] if preset.certificate else []
+    lines += [f"  {name}: {json.dumps(value)}" for name, value in preset.certificate.items()]
     print("\n".join(lines))
     return 0
 

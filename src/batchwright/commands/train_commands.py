@@ -14,6 +14,7 @@ from batchwright.commands.trust_question import add_trust, may_run_code
 from batchwright.config.schema import FIELDS, flag_of
 from batchwright.core.errors import UserError
 from batchwright.core.seed_folder import is_seed_folder, seed_paths
+from batchwright.tuning.tuning_ledger import is_tuning
 
 if TYPE_CHECKING:
     from batchwright.api import SeedsResult
@@ -89,6 +90,8 @@ def resume(words: list[str]) -> int:
         trust = may_run_code(str(seed_paths(run)[0]), stated["trust"])
         options = {"quiet": quiet, "writers": writers, "workers": whole("--workers", stated["workers"] or "1", 1)}
         return finish_seeds(lambda: resume_seeds(run, trust=trust, **options), stated["json"])
+    if is_tuning(run):
+        raise UserError(f"{run} holds a tuning.", [f"batchwright tune --resume {run}"])
     if stated["workers"] is not None:
         raise UserError("--workers trains several seeds side by side; this is one run.", ["leave out --workers"])
     if is_reward_run(stated["run"]):

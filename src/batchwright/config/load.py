@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from batchwright.config import aliases, schema
-from batchwright.config.presets import NO_PRESET, PresetNames, named_presets, read_preset, tuned_preset
+from batchwright.config.presets import (
+    NO_PRESET,
+    PresetNames,
+    named_presets,
+    read_preset,
+    tuned_preset,
+)
 from batchwright.config.schema import FIELDS, SECTION_OF, SECTIONS, Config, flag_of
 from batchwright.config.values import check
 from batchwright.core.errors import UserError, did_you_mean, quoted
@@ -128,7 +134,7 @@ def _presets_of(entries: list[_Entry], path: Path) -> tuple[str, ...] | None:
             ["remove one of the two lines"],
         )
     try:
-        return named_presets(found[0].value)
+        return named_presets(found[0].value, files_too=False)  # a stranger's settings must not open files
     except UserError as error:
         raise UserError(f"{path.name}:{found[0].line}: {error.message}", error.fixes) from None
 

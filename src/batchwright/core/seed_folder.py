@@ -8,6 +8,7 @@ from pathlib import Path
 
 from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
+from batchwright.core.safe_open import read_json
 
 SEEDS_FILE = "seeds.json"
 
@@ -35,6 +36,6 @@ def seed_paths(folder: str | Path) -> list[Path]:
     """The run directories of a folder, in the order of the seeds."""
     place = Path(folder).expanduser()
     try:
-        return [seed_run(place, int(seed)) for seed in json.loads((place / SEEDS_FILE).read_text())["seeds"]]
+        return [seed_run(place, int(seed)) for seed in read_json(place / SEEDS_FILE)["seeds"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{place / SEEDS_FILE} cannot be read: {error}.", ["train anew in another --run-dir"]) from None

@@ -18,12 +18,14 @@ from batchwright.core.files import sweep_temporaries, write_atomically
 from batchwright.core.run_dir import RunDir
 from batchwright.core.safe_open import checked_path, open_plain
 from batchwright.core.seed_folder import is_seed_folder, seed_paths
+from batchwright.tuning.tuning_ledger import is_tuning
 from batchwright.web.assets import asset
 from batchwright.web.describe import advice, curves, details, plan_rows
 from batchwright.web.findings import findings_of
 from batchwright.web.folder import Folder
 from batchwright.web.groups import Group, group_runs
 from batchwright.web.record import VIDEO_TYPES, RunRecord
+from batchwright.web.tuning_report import tuning_data
 
 POINTS = 256
 MOST_VIDEO_BYTES = 8_000_000
@@ -31,7 +33,7 @@ MOST_VIDEO_BYTES = 8_000_000
 _HEAD_BYTES = 4096
 _MARK = b"""<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-"""
 """What the head of every report has, those of earlier versions included."""
-SCRIPTS = ("charts.js", "shapes.js", "view.js", "report.js")
+SCRIPTS = ("charts.js", "shapes.js", "view.js", "tuning.js", "report.js")
 
 
 def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> Path:
@@ -42,18 +44,32 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
     """
     if not runs:
         raise UserError("a report needs a run.", ["batchwright report RUN"])
+    if any(is_tuning(run) for run in runs):
+        return _write_tuning(runs, out)
     paths = [path for run in runs for path in (seed_paths(run) if is_seed_folder(run) else [run])]
     records = read_runs(paths)
     if out is None and len(runs) > 1:
         raise UserError(f"a report of {len(records)} runs needs an output file.", ["-o report.html"])
-    target = RunDir(checked_path(runs[0])).report_path if out is None else checked_path(out)
+    return _write(report_html(records), runs[0], out)
+
+
+def _write_tuning(runs: Sequence[str | Path], out: str | Path | None) -> Path:
+    if len(runs) > 1:
+        raise UserError("a tuning has a report of its own.", [f"batchwright report {runs[0]}"])
+    found = tuning_data(checked_path(runs[0]))
+    title = f"{found['env']}: tuning of {found['algo']}"
+    return _write(_page({**_head(title), "runs": [], "groups": [], "tuning": found}), runs[0], out)
+
+
+def _write(page: str, run: str | Path, out: str | Path | None) -> Path:
+    target = RunDir(checked_path(run)).report_path if out is None else checked_path(out)
     if target.is_dir():
         raise UserError(f"{target} is a directory.", [f"-o {target / 'report.html'}"])
     _refuse_other_file(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         sweep_temporaries(target.parent, only=target.name)
-        write_atomically(target, report_html(records).encode())
+        write_atomically(target, page.encode())
     except OSError as error:
         raise UserError(f"{target} cannot be written: {error.strerror}.", ["-o FILE in another folder"]) from error
     return target
@@ -107,8 +123,12 @@ def _read(folder: Folder, name: str) -> RunRecord:
 
 
 def report_html(records: Sequence[RunRecord]) -> str:
+    """The page about runs."""
+    return _page(_data(records))
+
+
+def _page(data: dict[str, Any]) -> str:
     """The page. Its content security policy allows only its own script and style, by their hashes."""
-    data = _data(records)
     style, script = asset("style.css"), "\n".join(asset(name) for name in SCRIPTS)
     # In JSON `<` occurs only inside strings, where \u003c is equivalent: no name can close the script element.
     embedded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
@@ -131,14 +151,16 @@ def _data(records: Sequence[RunRecord]) -> dict[str, Any]:
     drawn = [group.to_json() for group in groups]
     sources = {score["of"] for group in drawn for score in group["scores"] if score["of"]}
     return {
-        "title": _title(records, groups) if several else f"{records[0].name}: report",
-        "version": version("batchwright"),
-        "written": f"{datetime.now():%Y-%m-%d %H:%M}",
+        **_head(_title(records, groups) if several else f"{records[0].name}: report"),
         "runs": runs,
         "groups": drawn,
         "score": " or ".join(sorted(f"the mean of its {source}" for source in sources)) or "none was logged",
         "differing": _differing(groups),
     }
+
+
+def _head(title: str) -> dict[str, str]:
+    return {"title": title, "version": version("batchwright"), "written": f"{datetime.now():%Y-%m-%d %H:%M}"}
 
 
 def _run(record: RunRecord, with_curves: bool) -> dict[str, Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from batchwright.core.errors import UserError, unknown
+from batchwright.config.schema import FIELDS
+from batchwright.core.errors import UserError, did_you_mean, unknown
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,13 @@ class Preset:
     values: Mapping[str, Any]
     corrections: tuple[str, ...] = ()
     result: str = ""
+    certificate: Mapping[str, Any] = field(default_factory=dict)
+    """What a tuning measured: seeds, figures, cost, hash of its ledger."""
 
 
+LARGEST_FILE_BYTES = 65_536
+NOT_OF_A_PRESET = frozenset({"env", "data", "returns", "dataset"})
+"""Names of things to train on, which only a user states."""
 NO_PRESET = "none"
 """What a user states to plan without the preset that is tuned for an environment."""
 
@@ -32,12 +39,15 @@ PresetNames = str | Sequence[str] | None
 """One preset, or several of which later ones win; None where none is stated."""
 
 
-def named_presets(stated: Any) -> tuple[str, ...] | None:
+def named_presets(stated: Any, files_too: bool = True) -> tuple[str, ...] | None:
     """The names that a flag, a keyword or a file states, each checked; () for `none`, None where none is stated."""
     if stated is None:
         return None
     parts = stated if isinstance(stated, list | tuple) else [stated]
-    names = tuple(word for part in parts for word in re.split(r"[,\s]+", str(part).strip()))
+    texts = [str(part).strip() for part in parts]
+    names = tuple(w for text in texts for w in ([text] if is_preset_file(text) else re.split(r"[,\s]+", text)))
+    if not files_too and any(is_preset_file(name) for name in names):
+        raise UserError("a file of settings cannot name the file of a preset.", ["--preset FILE on the command line"])
     if names == (NO_PRESET,):
         return ()
     if NO_PRESET in names or not names:
@@ -70,9 +80,49 @@ def preset_names() -> list[str]:
     return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
 
 
-@cache
 def read_preset(name: str) -> Preset:
-    """The preset of that name."""
+    """The preset of that name, or of that file where the name ends in .yaml."""
+    return _read_file(Path(name).expanduser()) if is_preset_file(name) else _read_named(name)
+
+
+def is_preset_file(name: str) -> bool:
+    """Whether the name of a preset is that of a file."""
+    return name.endswith((".yaml", ".yml"))
+
+
+def _read_file(path: Path) -> Preset:
+    """A preset that lies in a file, such as the `tuned.yaml` of a tuning; read as data, never trusted."""
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        if len(text) > LARGEST_FILE_BYTES or any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+            raise UserError(f"{path} is too large for a preset, or uses aliases.", ["batchwright presets"])
+        raw = yaml.safe_load(text)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise UserError(f"the preset {path} cannot be read: {reason}.", ["batchwright presets"]) from None
+    values = raw.get("values") if isinstance(raw, dict) else None
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        raise UserError(f"{path} is not a preset: it has no values.", [f"--config {path}", "batchwright presets"])
+    for name in values:
+        if name not in FIELDS or name in NOT_OF_A_PRESET:
+            close = did_you_mean(name, [known for known in FIELDS if known not in NOT_OF_A_PRESET])
+            raise UserError(f"{path}: {name!r} is no number of a preset.", close or ["batchwright presets"])
+    certificate = raw.get("certificate")
+    return Preset(
+        name=str(path),
+        summary=str(raw.get("summary", "")),
+        source=str(raw.get("source", "")),
+        values=values,
+        corrections=tuple(str(text) for text in raw.get("corrections") or ()),
+        result=str(raw.get("result", "")),
+        certificate=certificate if isinstance(certificate, dict) else {},
+    )
+
+
+@cache
+def _read_named(name: str) -> Preset:
     import yaml
 
     if name not in preset_names():

@@ -70,7 +70,7 @@
     if (data.groups.length === 1) main.append(planOf(first));
   };
 
-  if (data.groups.length) several(); else one(data.runs[0]);
+  if (data.tuning) BW.tuningReport(main, data.tuning, curvesSection); else if (data.groups.length) several(); else one(data.runs[0]);
   main.append(foot());
   /* Printing includes charts that were never scrolled to and collapsed sections. */
   const printAll = () => {

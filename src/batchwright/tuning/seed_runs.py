@@ -14,7 +14,7 @@ from batchwright.core.seed_folder import seed_run, write_seed_folder
 from batchwright.planning.plan import Plan
 from batchwright.planning.quantity import PINNED
 from batchwright.runs.launch import create_run
-from batchwright.tune.executors import Executor, RunOutcome
+from batchwright.tuning.executors import Executor, RunOutcome
 
 
 def prepare_seeds(resolved: Resolved, plan: Plan, count: int, folder: str | Path | None) -> Path:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -21,10 +21,11 @@ from typing import Any, Protocol
 from batchwright.core.errors import UserError
 from batchwright.nets.policy import NetworkMaker
 from batchwright.regimes import make_learner
-from batchwright.runs.launch import Begin, continue_run
+from batchwright.runs.launch import continue_run
 from batchwright.runs.loop import DivergedError
 from batchwright.runs.recorder import OutputOptions
 from batchwright.runs.shared_programs import SharedPrograms
+from batchwright.runs.start_state import Begin
 
 FINISHED, DIVERGED, FAILED, INTERRUPTED = "finished", "diverged", "failed", "interrupted"
 
@@ -46,8 +47,11 @@ class RunOutcome:
 class Executor(Protocol):
     """Trains runs that lie prepared in their directories; one that is finished already is not trained again."""
 
-    def execute(self, runs: Sequence[Path]) -> Iterator[RunOutcome]:
-        """The outcomes in order of completion; ends early after an interruption."""
+    def execute(self, runs: Iterable[Path]) -> Iterator[RunOutcome]:
+        """The outcomes in order of completion; the next run is asked for when there is room for it.
+
+        Ends early after an interruption.
+        """
 
     def close(self) -> None: ...
 
@@ -81,12 +85,10 @@ def train_run(
 class InProcessExecutor:
     """Trains one run after the other in this process, which compiles every program once."""
 
-    def __init__(
-        self, writers: tuple[str, ...] = (), network: NetworkMaker | None = None, trust: bool = False
-    ) -> None:
+    def __init__(self, writers: tuple[str, ...] = (), network: NetworkMaker | None = None, trust: bool = False) -> None:
         self.programs, self._writers, self._network, self._trust = SharedPrograms(), writers, network, trust
 
-    def execute(self, runs: Sequence[Path]) -> Iterator[RunOutcome]:
+    def execute(self, runs: Iterable[Path]) -> Iterator[RunOutcome]:
         for run in runs:
             outcome = train_run(run, self.programs, self._writers, self._network, self._trust)
             yield outcome
@@ -105,24 +107,23 @@ class WorkerExecutor:
         options = {"writers": writers, "trust": trust}
         self._workers = [_Worker(self._outcomes, options) for _ in range(workers)]
 
-    def execute(self, runs: Sequence[Path]) -> Iterator[RunOutcome]:
-        waiting, idle = list(runs), list(self._workers)
-        busy = 0
-        while waiting or busy:
-            while waiting and idle:
-                idle.pop(0).train(waiting.pop(0))
-                busy += 1
+    def execute(self, runs: Iterable[Path]) -> Iterator[RunOutcome]:
+        waiting, idle = iter(runs), list(self._workers)
+        while True:
+            while idle and (run := next(waiting, None)) is not None:
+                idle.pop(0).train(run)
+            if len(idle) == len(self._workers):
+                return
             try:
                 worker, outcome = self._outcomes.get()
             except KeyboardInterrupt:
-                waiting.clear()
+                waiting = iter(())
                 for one in self._workers:
                     one.interrupt()
                 continue
-            busy -= 1
             idle.append(worker)
             if outcome.status == INTERRUPTED:
-                waiting.clear()
+                waiting = iter(())
             yield outcome
 
     def close(self) -> None:
@@ -158,7 +159,7 @@ class _Worker:
 
     def _start(self) -> subprocess.Popen[bytes]:
         # A session of its own: Ctrl-C reaches the workers through `interrupt` alone, once.
-        command = [sys.executable, "-m", "batchwright.tune.unit_worker"]
+        command = [sys.executable, "-m", "batchwright.tuning.unit_worker"]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
         )

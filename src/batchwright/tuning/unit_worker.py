@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from batchwright.runs.shared_programs import SharedPrograms
-from batchwright.tune.executors import end_with_parent, train_run
+from batchwright.tuning.executors import end_with_parent, train_run
 
 
 def main() -> None:

@@ -1,0 +1,194 @@
+"""How a budget is spent: the length of a unit, how much of the playbook fits, and a forecast of the cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from batchwright.core.errors import UserError
+from batchwright.planning.quantity import counted
+from batchwright.tuning.playbook import LOCAL, NONE, Strategy, most_units
+from batchwright.tuning.search_space import GRID, SearchSpace
+
+LEAST_ITERATIONS = 10
+"""A unit with fewer is no learning curve."""
+TIME_SHARE = 0.85
+"""Of a time budget that is planned for: a forecast is rarely better than this."""
+COMPILED_IN = frozenset(
+    {"rollout_steps", "num_envs", "epochs", "baseline", "advantage_norm", "adam_beta2", "normalize_rewards"}
+    | {"normalize_obs", "value_rate_factor", "updates_per_iteration", "transitions_per_update"}
+)
+"""Numbers of the default spaces of which every value takes a program of its own."""
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What the default setting costs on this machine."""
+
+    seconds_per_step: float
+    update_share: float
+    """Of that time, what the updates take."""
+    unit_seconds: float
+    """Of every unit beside its iterations: start, last evaluation, checkpoint."""
+    compile_seconds: float
+    """Of every program of a new shape."""
+    spread: float
+    """Spread of the iterations' times, as a share of their median."""
+
+    def to_json(self) -> dict[str, float]:
+        return {name: float(f"{value:.3g}") for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What a budget is spent on."""
+
+    strategy: Strategy
+    unit_steps: int
+    units: dict[str, int]
+    """At most, by phase."""
+
+    @property
+    def steps(self) -> int:
+        return self.unit_steps * sum(self.units.values())
+
+
+def read_seconds(text: str) -> float:
+    """The seconds of `90s`, `30m`, `2h` or `1.5d`."""
+    number, unit = text[:-1], text[-1:]
+    try:
+        seconds = float(number) * UNITS[unit]
+    except (KeyError, ValueError):
+        raise UserError(f"--budget {text[:40]!r} is not a time.", ["--budget 30m", "--budget 2h"]) from None
+    if not 0 < seconds < 1e8:
+        raise UserError(f"--budget {text[:40]!r} is out of range.", ["--budget 30m", "--budget 2h"])
+    return seconds
+
+
+def read_steps(text: str) -> int:
+    """The steps of `200000`, `200k` or `5M`."""
+    factor = {"k": 10**3, "K": 10**3, "m": 10**6, "M": 10**6}.get(text[-1:], 1)
+    try:
+        steps = float(text[:-1] if factor > 1 else text) * factor
+        if not 1 <= steps < 1e12 or steps != int(steps):
+            raise ValueError
+    except ValueError:
+        raise UserError(f"--budget-steps {text[:40]!r} is not a number of steps.", ["--budget-steps 5M"]) from None
+    return int(steps)
+
+
+def strategies(base: Strategy, free_seeds: bool, first_seed: int) -> list[Strategy]:
+    """Ways to play the playbook, the richest first; what was stated stays."""
+    found = []
+    for grids, seeds, settings in ((True, 2, 16), (False, 2, 8), (False, 1, 8), (False, 1, 4)):
+        count = seeds if free_seeds else len(base.tune_seeds)
+        tune = tuple(range(first_seed, first_seed + count))
+        size = {NONE: 0, LOCAL: min(settings, 8)}.get(base.search, settings)
+        found.append(replace(base, grids=grids, tune_seeds=tune, search_settings=size))
+    return [strategy for at, strategy in enumerate(found) if strategy not in found[:at]]
+
+
+def allocate(
+    space: SearchSpace,
+    ways: Sequence[Strategy],
+    *,
+    steps: int | None,
+    seconds: float | None,
+    speed: Speed,
+    workers: int,
+    wanted_steps: int,
+    length_is_stated: bool,
+    iteration_steps: int,
+    multiple: int,
+) -> Allocation:
+    """The richest way whose units get their wanted length; else the leanest, with shorter units.
+
+    A unit's steps are a multiple of `multiple`, which holds whole iterations of every rollout size that is tried.
+    """
+    wanted = -(-wanted_steps // multiple) * multiple
+    for way in ways:
+        units = most_units(space, way)
+        if _affordable(units, space, steps, seconds, speed, workers) >= wanted:
+            return Allocation(way, wanted, units)
+    way = ways[-1]
+    units = most_units(space, way)
+    affordable = int(_affordable(units, space, steps, seconds, speed, workers)) // multiple * multiple
+    shortest = -(-LEAST_ITERATIONS * iteration_steps // multiple) * multiple
+    least = wanted if length_is_stated else min(wanted, shortest)
+    if affordable < least:
+        raise _too_small(units, least, steps, seconds, speed, workers, space)
+    return Allocation(way, affordable, units)
+
+
+def _affordable(
+    units: dict[str, int], space: SearchSpace, steps: int | None, seconds: float | None, speed: Speed, workers: int
+) -> float:
+    """Steps that each unit may take."""
+    count = sum(units.values())
+    if steps is not None:
+        return steps / count
+    assert seconds is not None
+    overhead = count * speed.unit_seconds / workers + compilations(space, workers) * speed.compile_seconds
+    return max(0.0, TIME_SHARE * seconds - overhead) * workers / (count * speed.seconds_per_step)
+
+
+def _too_small(
+    units: dict[str, int],
+    least: int,
+    steps: int | None,
+    seconds: float | None,
+    speed: Speed,
+    workers: int,
+    space: SearchSpace,
+) -> UserError:
+    count = sum(units.values())
+    needed = least * count
+    minutes = (needed * speed.seconds_per_step / workers + count * speed.unit_seconds / workers) / TIME_SHARE
+    minutes = (minutes + compilations(space, workers) * speed.compile_seconds / TIME_SHARE) / 60
+    stated = f"--budget-steps {steps:,}" if steps is not None else f"a budget of {(seconds or 0) / 60:.3g} minutes"
+    enough = f"--budget-steps {needed}" if steps is not None else f"--budget {minutes * 1.02 + 0.05:.1f}m"
+    return UserError(
+        f"{stated} is too small: {counted(count, 'unit')} of at least {least:,} steps are {needed:,} steps, "
+        f"about {minutes:.1f} minutes here.",
+        [enough, "--phases B", "--search none"],
+    )
+
+
+def compilations(space: SearchSpace, workers: int) -> int:
+    """Times that programs are compiled one after the other, about: for every value of a number that is compiled in.
+
+    The measurement of the speed has compiled the default in one worker.
+    """
+    axes = [axis for phase in space.phases for axis in phase.axes if axis.name in COMPILED_IN]
+    return sum(len(axis.values) - 1 for axis in axes) + (workers > 1)
+
+
+def forecast(
+    allocation: Allocation, space: SearchSpace, defaults: dict[str, Any], speed: Speed, workers: int
+) -> dict[str, Any]:
+    """{"units", "steps", "seconds", "within"}: `within` is how far off the time may be, as a share."""
+    seconds = compilations(space, workers) * speed.compile_seconds
+    for letter, count in allocation.units.items():
+        work = allocation.unit_steps * speed.seconds_per_step * _cost(letter, space, defaults, speed)
+        seconds += count * (work + speed.unit_seconds) / workers
+    return {
+        "units": sum(allocation.units.values()),
+        "units_by_phase": allocation.units,
+        "unit_steps": allocation.unit_steps,
+        "steps": allocation.steps,
+        "seconds": float(f"{seconds:.3g}"),
+        "within": round(min(1.0, 0.15 + speed.spread), 2),
+    }
+
+
+def _cost(letter: str, space: SearchSpace, defaults: dict[str, Any], speed: Speed) -> float:
+    """Time of a phase's units against the default's: epochs and updates cost in proportion."""
+    factor = 1.0
+    for phase in space.phases:
+        for axis in phase.axes:
+            if phase.letter == letter and phase.how == GRID and axis.name in ("epochs", "updates_per_iteration"):
+                mean = sum(axis.values) / len(axis.values) / defaults[axis.name]
+                factor += speed.update_share * (mean - 1) / len(phase.axes)
+    return max(0.1, factor)
