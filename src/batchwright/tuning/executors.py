@@ -25,7 +25,7 @@ from batchwright.runs.launch import continue_run
 from batchwright.runs.loop import DivergedError
 from batchwright.runs.recorder import OutputOptions
 from batchwright.runs.shared_programs import SharedPrograms
-from batchwright.runs.start_state import Begin
+from batchwright.runs.start_state import StartOptions
 
 FINISHED, DIVERGED, FAILED, INTERRUPTED = "finished", "diverged", "failed", "interrupted"
 
@@ -69,7 +69,7 @@ def train_run(
     try:
         options = OutputOptions(quiet=True, writers=writers, stream=io.StringIO())
         make = partial(make_learner, programs=programs, network=network)
-        if continue_run(run, make, options, Begin(trust=trust)).interrupted:
+        if continue_run(run, make, options, StartOptions(trust=trust)).interrupted:
             status = INTERRUPTED
     except KeyboardInterrupt:
         status = INTERRUPTED
