@@ -75,9 +75,8 @@ def test_a_run_killed_before_its_first_checkpoint_starts_anew_by_itself(finished
     assert record(killed) == record(finished)
     (beside,) = killed.glob("metrics.*.jsonl")
     assert beside.read_bytes() == b"".join(lines[:3])
-    assert said(killed, "resume") == [
-        f"started anew: it was stopped before its first checkpoint; 3 records kept in {beside.name}"
-    ]
+    (text,) = said(killed, "resume")
+    assert text.startswith(f"started anew: it was stopped before its first checkpoint; 3 records kept in {beside.name}")
 
 
 def test_a_run_whose_last_checkpoint_is_at_the_end_of_its_plan_is_finished(copy: Path) -> None:

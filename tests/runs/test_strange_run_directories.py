@@ -59,7 +59,16 @@ def photos(folder: Path) -> Path:
     return folder
 
 
-LINKS = (".lock", "events.jsonl", "metrics.jsonl", "config.yaml", "plan.json", "checkpoints", "checkpoints/shared")
+LINKS = (
+    ".lock",
+    "events.jsonl",
+    "metrics.jsonl",
+    "episodes.jsonl",
+    "config.yaml",
+    "plan.json",
+    "checkpoints",
+    "checkpoints/shared",
+)
 
 
 @pytest.mark.parametrize("name", [*LINKS, "checkpoints/000000008", "checkpoints/000000008/state.npz"])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from batchwright.commands.parser import RECORDING, Parser, add_settings
 from batchwright.config.presets import PresetNames
 from batchwright.core.errors import UserError
+from batchwright.core.safe_open import checked_path
 from batchwright.planning.memory import show_bytes
 from batchwright.planning.plan import Plan
 
@@ -51,7 +51,7 @@ def rrd(words: list[str]) -> int:
 
 def names_environment(subject: str) -> bool:
     """Whether the first word names an environment: it is no flag and no path, and a catalogue knows it."""
-    if subject.startswith("-") or Path(subject).expanduser().exists():
+    if subject.startswith("-") or checked_path(subject).exists():
         return False
     from batchwright.envs.catalog import describe
 

@@ -212,10 +212,11 @@ def _show_finished(run: RunDir, plan: Plan, done: FinishedRun, options: OutputOp
 def discard_unstarted(path: str | Path) -> None:
     """Removes a run directory that has its plan and nothing else: training was refused before it began."""
     run = RunDir(Path(path))
-    own = (run.metrics_path, run.events_path, run.lock_path, run.plan_path, run.config_path)
+    records = (run.metrics_path, run.events_path, run.episodes_path)
+    own = (*records, run.lock_path, run.plan_path, run.config_path)
     with contextlib.suppress(OSError):  # what cannot be removed stays
-        records = [file for file in own[:2] if file.exists()]
-        if set(run.path.iterdir()) <= set(own) and not any(file.stat().st_size for file in records):
+        is_empty = not any(file.stat().st_size for file in records if file.exists())
+        if set(run.path.iterdir()) <= set(own) and is_empty:
             for file in own:
                 file.unlink(missing_ok=True)
             run.path.rmdir()
