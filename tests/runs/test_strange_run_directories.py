@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 import batchwright
-from batchwright.core.errors import UserError
-from batchwright.core.safe_open import UnsafeFile
 from batchwright.data.plain_arrays import read_npz
 from batchwright.runs import checkpoints
 from batchwright.watch.metric_log import read_events, read_metrics
@@ -326,10 +324,6 @@ def test_files_that_may_not_be_read_or_written_are_named(cut: Path, tmp_path: Pa
         with Unprivileged():
             assert "Permission denied" in refusal(f"compare {cut} {cut}").err
         (cut / name).chmod(0o644)
-
-
-def test_an_unsafe_file_is_a_user_error() -> None:
-    assert issubclass(UnsafeFile, UserError)
 
 
 def test_a_manifest_that_names_a_file_of_5000_characters_is_said_in_a_short_message(cut: Path) -> None:
