@@ -13,6 +13,8 @@ from batchwright.nets.convolutions import conv_layers, convolve, patches
 from batchwright.nets.networks import host_rng
 from batchwright.nets.replay_nets import make_reward_network
 from batchwright.planning.network_plan import CONV_LAYERS
+from batchwright.reward.reward_model import RewardModel
+from batchwright.reward.reward_spec import ModelSpec
 
 KEY = jax.random.key(0)
 
@@ -72,3 +74,9 @@ def test_patches_are_the_squares_of_an_image_in_reading_order() -> None:
 def test_small_images_are_refused() -> None:
     with pytest.raises(UserError, match="too small to convolve"):
         make_reward_network(box(0, 255, (4, 40, 3), np.uint8), Discrete(2)).init(KEY)
+
+
+def test_a_reward_model_names_the_key_of_images_that_are_too_small() -> None:
+    with pytest.raises(UserError, match="camera: images of 4 x 40 are too small") as refused:
+        RewardModel(ModelSpec({"camera": box(0, 255, (4, 40, 3), np.uint8)}, {"act": Discrete(2)}, ()))
+    assert refused.value.fixes == ("--obs-keys without it",)

@@ -174,8 +174,8 @@ def test_a_recording_that_changed_is_not_resumed(tmp_path: Path) -> None:
     assert "has changed since" in refusal(f"resume {tmp_path / 'run'}").err
 
 
-def test_images_and_numbers_are_learned_from_together(tmp_path: Path) -> None:
-    recorded = some_episodes(6, image_side=36)
+def test_images_of_24_pixels_and_numbers_are_learned_from_together(tmp_path: Path) -> None:
+    recorded = some_episodes(6, image_side=24)
     found = batchwright.learn_reward(
         write_lerobot(tmp_path / "l", recorded), run_dir=tmp_path / "run", total_updates=4, updates_per_iteration=2,
         subsequence_timesteps=4, rrd_timesteps_per_update=8, quiet=True,
@@ -187,6 +187,7 @@ def test_images_and_numbers_are_learned_from_together(tmp_path: Path) -> None:
     )
     assert reward(obs, one.action, after).shape == (6,)
     assert "data:image/png" in (found.run_dir / "rewards.html").read_text()
+    assert "images with a side of 24: smaller filters" in (found.run_dir / "plan.json").read_text()
 
 
 def test_choices_are_learned_from(tmp_path: Path) -> None:

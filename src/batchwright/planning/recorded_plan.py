@@ -39,6 +39,8 @@ class RecordedFacts:
     """Where the returns come from, as shown to users."""
     digest: str = ""
     """Of episodes, lengths and returns."""
+    image_side: int | None = None
+    """Pixels of the smallest side of an image; None without images."""
 
 
 def plan_recorded(resolved: Resolved, facts: RecordedFacts, machine: Machine) -> Plan:
@@ -180,7 +182,7 @@ def _updates(ledger: Ledger, facts: RecordedFacts) -> None:
 def _network(ledger: Ledger, facts: RecordedFacts) -> None:
     ledger.setting("learning_rate", 3e-4, "the official code's, with Adam", unit="")
     ledger.setting("weight_decay", 0.0, "off", unit="")
-    settle_hidden(ledger, FULL_SIDE if facts.images else None, "256,256", "the official code's")
+    settle_hidden(ledger, facts.image_side or FULL_SIDE if facts.images else None, "256,256", "the official code's")
 
 
 def _running(ledger: Ledger) -> None:

@@ -15,6 +15,7 @@ from batchwright.config.load import Resolved
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
 from batchwright.envs import spaces
+from batchwright.planning.network_plan import image_size
 from batchwright.planning.recorded_plan import RecordedFacts
 from batchwright.reward.reward_spec import ModelSpec
 from batchwright.store.recorded import Choice, Entry, Recording, choose, open_recording
@@ -39,6 +40,7 @@ class RewardData:
         """What the planner needs."""
         leaves = [self.recording.obs_columns[key] for key in self.choice.obs]
         actions = [self.recording.action_columns[key] for key in self.choice.action]
+        images = [leaf for leaf in leaves if isinstance(leaf, spaces.Box) and spaces.is_image(leaf)]
         return RecordedFacts(
             self.name,
             self.recording.kind,
@@ -46,9 +48,10 @@ class RewardData:
             len(self.recording.entries),
             sum(spaces.observation_bytes(leaf) for leaf in leaves),
             4 * sum(spaces.action_size(leaf) for leaf in actions),
-            any(spaces.is_image(leaf) for leaf in leaves),
+            bool(images),
             self.returns_from,
             self.digest,
+            min((min(image_size(leaf.shape)[:2]) for leaf in images), default=None),
         )
 
     def spec(self, hidden: tuple[int, ...]) -> ModelSpec:
