@@ -146,12 +146,14 @@ def _task_from_dict(record: Any) -> TaskFacts:
         "name": (str,), "obs_dtype": (str,), "discrete": (bool,), "hybrid": (bool,),
         "action_size": (int,), "episode_steps": (int, float), "stacked_frames": (int,),
         "obs_shape": (list, tuple), "reward_names": (list, tuple),
+        "probed_components": (list, tuple), "component_spreads": (list, tuple), "probed_steps": (int,),
     }  # fmt: skip
     if not isinstance(record, dict):
         raise ValueError("its task is no mapping")
     known = {name: value for name, value in record.items() if name in kinds and value is not None}
     wrong = [name for name, value in known.items() if type(value) not in kinds[name]]
-    for name, kind in (("obs_shape", int), ("reward_names", str)):
+    items = {"obs_shape": int, "reward_names": str, "probed_components": str, "component_spreads": float}
+    for name, kind in items.items():
         values = known.get(name, [])
         if name not in wrong and not all(type(value) is kind for value in values):
             wrong.append(name)
