@@ -74,8 +74,8 @@ BUILT: dict[str, tuple[Any, Any]] = {
 }
 WARMING_UP = {"warmup_steps": 24 * 3}
 """No update is made in the first two iterations, and none is compiled."""
-ELSEWHERE = {"stacked_frames"}
-"""Needs observations that stack frames: `test_stacked_frames.py`."""
+ELSEWHERE = {"stacked_frames", "reward_only", "collecting_run"}
+"""Stacked observations: `test_stacked_frames.py`; rewards learned without a policy: `test_reward_only.py`."""
 COMPILED: dict[str, ReplayLearner] = {}
 
 
