@@ -12,9 +12,9 @@ TORTURE = Path(__file__).parents[1] / "benchmarks" / "torture"
 FEW = {"kills": 1, "damages": 1, "strangers": 1, "calls": 30, "environments": 1}
 
 
-def torture(*words: str) -> subprocess.CompletedProcess[str]:
+def torture(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(TORTURE), *words], capture_output=True, text=True, check=False, env={**os.environ}
+        [sys.executable, str(TORTURE), *words], capture_output=True, text=True, check=False, env=os.environ | variables
     )
 
 
@@ -30,17 +30,10 @@ def test_a_few_attacks_of_each_part_are_survived(tmp_path: Path) -> None:
 
 
 def test_what_falls_is_shown_with_the_way_to_repeat_it(tmp_path: Path) -> None:
-    # A command that raises is what every part looks for.
-    site = tmp_path / "sitecustomize.py"
-    site.write_text("import batchwright.commands.plan_commands as p\ndef bad(words): 1 / 0\np.plan = bad\n")
-    os_path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, str(TORTURE), "calls", "--calls", "3", "--scratch", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os_path},
-    )
+    broken = "import batchwright.commands.plan_commands as commands\ndef plan(words): 1 / 0\ncommands.plan = plan\n"
+    (tmp_path / "sitecustomize.py").write_text(broken)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = torture("calls", "--calls", "3", "--scratch", str(tmp_path), PYTHONPATH=path)
     assert done.returncode == 1, done.stderr[-3000:]
     assert "ZeroDivisionError" in done.stdout
     assert "repeat: python benchmarks/torture --seed 0 --only calls:" in done.stdout
