@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 from batchwright.core.errors import UserError
@@ -21,18 +22,35 @@ def command(plan: Plan) -> list[str]:
         f"--mixed_precision={'bf16' if plan['precision'] == 'bf16' else 'no'}",
         TRAIN_SCRIPT,
     ]
+    # Pushing is on by default, and without a repository name nothing starts.
+    policy = [f"--policy.type={plan.algo}", "--policy.push_to_hub=false"]
+    return [*launcher, *_words(plan, [f"--dataset.repo_id={plan.task.name or 'USER/DATASET'}"], policy)]
+
+
+def _words(plan: Plan, dataset: list[str], policy: list[str]) -> list[str]:
     words = [
-        *launcher,
-        f"--dataset.repo_id={plan.task.name or 'USER/DATASET'}",
-        f"--policy.type={plan.algo}",
+        *dataset,
+        policy[0],
         f"--batch_size={plan['samples_per_step']}",
         f"--num_workers={plan['workers']}",
         f"--steps={plan['total_updates'] * plan['accumulation']}",
-        "--policy.push_to_hub=false",  # it is on by default, and without a repository name nothing starts
+        *policy[1:],
     ]
     if plan.get("learning_rate") is not None:
         words.append(f"--policy.optimizer_lr={plan['learning_rate']}")
     return words
+
+
+def plain_line(plan: Plan, datasets: list[str], policy: list[str]) -> str:
+    """The command without us, for datasets in folders or on the hub; what it cannot carry as comments above it."""
+    name = datasets[0] if datasets else "USER/DATASET"
+    folder = Path(name)
+    found = [f"--dataset.repo_id=local/{folder.name}", f"--dataset.root={name}"] if folder.is_dir() else []
+    words = _words(plan, found or [f"--dataset.repo_id={name}"], policy)
+    launcher = ["accelerate", "launch", f"--mixed_precision={'bf16' if plan['precision'] == 'bf16' else 'no'}"]
+    launcher += [f"--num_processes={plan['processes']}"] if plan.get("processes", 1) > 1 else []
+    line = " ".join([*launcher, TRAIN_SCRIPT, *(shlex.quote(word) for word in words)])
+    return "\n".join([*(f"# note: {text}" for text in limits(plan)), line])
 
 
 def limits(plan: Plan) -> list[str]:
@@ -41,7 +59,7 @@ def limits(plan: Plan) -> list[str]:
     if plan["accumulation"] > 1:
         notes.append(
             f"lerobot-train does not accumulate gradients: it would update on {plan['samples_per_step']} samples, "
-            f"not on {plan['samples_per_update']}; --steps counts micro-batches here."
+            f"not on {plan['samples_per_update']}; --steps counts micro-batches here. batchwright lerobot train does."
         )
     if plan["gradient_checkpointing"]:
         notes.append(f"lerobot-train has no gradient checkpointing for {plan.algo}.")

@@ -1,49 +1,65 @@
-"""The dataset plan: samples, accumulation, workers, precision, and memory as fixed + per sample x batch."""
+"""The dataset plan: samples, accumulation, workers, precision, and memory as max(floor, fixed + per sample x batch)."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 from batchwright.config.load import Resolved
 from batchwright.config.schema import DATASET
 from batchwright.core.errors import UserError
 from batchwright.core.machine import GIB, Machine
 from batchwright.planning.ledger import Ledger
-from batchwright.planning.memory import (
-    DANGER_SHARE,
-    GOOD_SHARE,
-    PRIORS,
-    PolicyMemory,
-    prior_memory,
-    show_bytes,
-)
+from batchwright.planning.loader_plan import plan_loader
+from batchwright.planning.memory import DANGER_SHARE, GOOD_SHARE, PolicyMemory, show_bytes
+from batchwright.planning.memory_ladder import Rung, ladder, show_sizes
 from batchwright.planning.plan import Plan, TaskFacts
 from batchwright.planning.quantity import counted
-from batchwright.planning.split import largest_divisor
+from batchwright.planning.traced_memory import CAREFUL_STARTS, traced_memory
 
-MOST_WORKERS = 16
-PREFETCHED_BATCHES = 2
-"""Batches that each loader process keeps ready (PyTorch's default)."""
+MOST_RECORDS = 1000
+"""Lines of metrics of a whole run, at most."""
+CHECKPOINTS = 10
+MODES = (("fp32", False), ("fp32", True), ("bf16", False), ("bf16", True))
+"""Precision and gradient checkpointing."""
 
 
-def plan_dataset(resolved: Resolved, machine: Machine) -> Plan:
+@dataclass(frozen=True)
+class DatasetTask:
+    """What the planner is told of the data and the policy; the defaults are for a plan without LeRobot."""
+
+    memory: dict[tuple[str, bool], PolicyMemory] | None = None
+    """By precision and checkpointing, as traced at the shapes of the dataset."""
+    frames: int | None = None
+    cameras: int | None = None
+    image_size: int | None = None
+    frame_bytes: int | None = None
+    """Of one sample's images in the loader."""
+    datasets: int | None = None
+    prefetch_factor: int = 2
+    workers: int | None = None
+    """As measured."""
+
+
+def plan_dataset(resolved: Resolved, machine: Machine, task: DatasetTask | None = None) -> Plan:
     """Every number of training on recorded data."""
-    ledger = Ledger(resolved)
+    ledger, task = Ledger(resolved), task or DatasetTask()
     ledger.refuse_foreign(DATASET)
     policy = ledger.config.algo
-    cameras = ledger.setting("cameras", 3, "the setup that the per-sample figures are for")
-    side = ledger.setting("image_size", 224, "the size that the per-sample figures are for")
-    ledger.setting("datasets", 1, "one dataset")
+    _settle_shapes(ledger, task)
     precision = ledger.setting("precision", "bf16" if machine.gpus else "fp32", "bf16 on a GPU, fp32 on a CPU", unit="")
     checkpointing = ledger.setting(
-        "gradient_checkpointing", False, "only when memory runs short: it costs a third of the speed", unit=""
+        "gradient_checkpointing", False, "only when memory runs short: updates take 5-13% longer", unit=""
     )
-    memory = _memory(ledger, policy, int(cameras), int(side), str(precision), bool(checkpointing))
-    samples = _samples(ledger, policy, memory, machine)
-    _workers(ledger, machine, samples, int(cameras), int(side))
-    _show_memory(ledger, memory, samples, machine)
-    _updates(ledger)
-    _ladder(ledger, samples)
+    ledger.setting("processes", 1, "one process, one GPU")
+    memories = _memories(ledger, policy, task)
+    memory = memories[str(precision), bool(checkpointing)]
+    _settle_batch(ledger, policy, memory, machine)
+    plan_loader(ledger, machine, task.prefetch_factor, _frame_bytes(ledger, task), task.workers)
+    _settle_memory(ledger, memory, memories, machine)
+    _settle_updates(ledger, task)
+    _list_rungs(ledger)
+    facts = TaskFacts(name=ledger.stated("dataset"))
     return Plan(
         DATASET,
         policy,
@@ -51,39 +67,67 @@ def plan_dataset(resolved: Resolved, machine: Machine) -> Plan:
         tuple(ledger.checks),
         tuple(ledger.remarks),
         tuple(ledger.alternatives),
-        TaskFacts(name=ledger.stated("dataset")),
+        facts,
         machine.describe(),
     )
 
 
-def workers_for(cores: int, samples: int) -> int:
-    """min(usable cores / 2, 2 x batch, 16), at least 0."""
-    return max(0, min(cores // 2, 2 * samples, MOST_WORKERS))
+def _settle_shapes(ledger: Ledger, task: DatasetTask) -> None:
+    """Cameras, image size and number of datasets: as stated, as the dataset has them, else those of the source."""
+    for name, found, default, reason in (
+        ("cameras", task.cameras, 3, "what the source's figures are for"),
+        ("image_size", task.image_size, 224, "what the source's figures are for"),
+        ("datasets", task.datasets, 1, "one dataset"),
+    ):
+        if found is None:
+            ledger.setting(name, default, reason)
+            continue
+        stated, origin = ledger.stated(name), ledger.resolved.origin(name)
+        is_pinned = origin is not None and origin.kind != "preset"  # a preset describes what it was made for
+        if is_pinned and stated != found:
+            raise UserError(f"{ledger.place(name)}, but the data has {found}.", [ledger.without(name)])
+        ledger.settle(name, found, name if name != "image_size" else "pixels", "read from the data")
 
 
-def _memory(ledger: Ledger, policy: str, cameras: int, side: int, precision: str, checkpointing: bool) -> PolicyMemory:
-    """Measured figures where the user has them, priors otherwise."""
-    prior = prior_memory(policy, cameras, side, precision, checkpointing)
+def _frame_bytes(ledger: Ledger, task: DatasetTask) -> int:
+    cameras, side = (int(ledger.quantities[name].value or 1) for name in ("cameras", "image_size"))
+    return task.frame_bytes or cameras * side * side * 3 * 4
+
+
+def _memories(ledger: Ledger, policy: str, task: DatasetTask) -> dict[tuple[str, bool], PolicyMemory]:
+    """The memory of each mode: measured figures where the user has them, else traced ones."""
+    cameras, side = (int(ledger.quantities[name].value or 1) for name in ("cameras", "image_size"))
     fixed, sample = ledger.stated("fixed_mb"), ledger.stated("sample_mb")
-    return PolicyMemory(
-        prior.fixed_bytes if fixed is None else fixed * 1e6,
-        prior.sample_bytes if sample is None else sample * 1e6,
-        prior.fixed_reason if fixed is None else f"{ledger.place('fixed_mb')}",
-        prior.sample_reason if sample is None else f"{ledger.place('sample_mb')}",
-        measured=fixed is not None and sample is not None,
-    )
+    found = {}
+    for precision, checkpointing in MODES:
+        traced = (task.memory or {}).get((precision, checkpointing))
+        memory = traced or traced_memory(policy, cameras, side, precision, checkpointing)
+        if fixed is not None:
+            memory = replace(memory, fixed_bytes=fixed * 1e6, fixed_reason=ledger.place("fixed_mb"), floor_bytes=0.0)
+        if sample is not None:
+            memory = replace(memory, sample_bytes=sample * 1e6, sample_reason=ledger.place("sample_mb"))
+        if sample is not None and fixed is not None:
+            memory = replace(memory, input_bytes=0.0)
+        found[precision, checkpointing] = replace(memory, measured=fixed is not None and sample is not None)
+    return found
 
 
-def _samples(ledger: Ledger, policy: str, memory: PolicyMemory, machine: Machine) -> int:
+def _limit(machine: Machine) -> tuple[int, str]:
+    if machine.gpus:
+        return machine.gpus[0].memory_bytes, "GPU memory"
+    return machine.ram_bytes, "RAM (no GPU)"
+
+
+def _settle_batch(ledger: Ledger, policy: str, memory: PolicyMemory, machine: Machine) -> None:
     """The micro-batch: as stated, else a careful start that fits; with accumulation up to the effective batch."""
-    limit = machine.gpus[0].memory_bytes if machine.gpus else machine.ram_bytes
-    where = "GPU memory" if machine.gpus else "RAM (no GPU)"
+    limit, where = _limit(machine)
     fits = memory.largest(limit)
     if fits < 1:
+        need = max(memory.total(1), memory.floor_bytes)
         raise UserError(
-            f"{show_bytes(limit)} {where} cannot hold {policy}: fixed {show_bytes(memory.fixed_bytes)} + "
-            f"{show_bytes(memory.sample_bytes)} for one sample is above {GOOD_SHARE:.0%}.",
-            [*_smaller_memory(ledger, limit), f"--gpu-memory-gb {_gib_for(memory.total(1))}"],
+            f"{show_bytes(limit)} {where} cannot hold {policy}: {show_bytes(need)} for one sample is above "
+            f"{GOOD_SHARE:.0%}.",
+            [*_modes_that_fit(ledger, policy, limit), f"--gpu-memory-gb {math.ceil(need / GOOD_SHARE / GIB)}"],
         )
     ledger.settle(
         "largest_samples_per_step",
@@ -92,210 +136,182 @@ def _samples(ledger: Ledger, policy: str, memory: PolicyMemory, machine: Machine
         f"({GOOD_SHARE:.0%} of {show_bytes(limit)} {where} - {show_bytes(memory.fixed_bytes)}) / "
         f"{show_bytes(memory.sample_bytes)}",
     )
-    start = min(PRIORS[policy].start_samples, fits)
-    micro, accumulation, effective = _solve_batch(ledger, start, fits)
-    _write_batch(ledger, micro, accumulation, effective, start, fits)
-    _remark_poor_divisor(ledger, micro, effective, fits)
-    use = memory.total(micro) / limit
-    if use >= DANGER_SHARE:
-        lower = largest_divisor(effective, fits)
-        ledger.remark(
-            f"danger: {micro} samples need {show_bytes(memory.total(micro))}, {use:.0%} of {show_bytes(limit)} "
-            f"{where}; expect to run out of memory. --samples-per-step {lower} --accumulation {effective // lower} "
-            f"keeps the {effective} samples per update."
-        )
-    elif use > GOOD_SHARE:
-        ledger.remark(
-            f"{micro} samples use {use:.0%} of {show_bytes(limit)} {where}; good is up to {GOOD_SHARE:.0%}, "
-            f"danger from {DANGER_SHARE:.0%}."
-        )
-    return micro
+    start, why = _careful_start(ledger, policy, fits)
+    micro, effective = _solve_batch(ledger, start, fits)
+    _write_batch(ledger, micro, effective, why, fits)
+    _warn_of_memory(ledger, memory.total(micro, effective) / limit, f"{show_bytes(limit)} {where}", micro, fits)
 
 
-def _smaller_memory(ledger: Ledger, limit: int) -> list[str]:
+def _modes_that_fit(ledger: Ledger, policy: str, limit: int) -> list[str]:
     """Flags that make one sample fit, the mildest set only."""
-    policy, cameras, side = (
-        ledger.config.algo,
-        ledger.quantities["cameras"].value,
-        ledger.quantities["image_size"].value,
-    )
+    cameras, side = (int(ledger.quantities[name].value or 1) for name in ("cameras", "image_size"))
     now = ledger.quantities["precision"].value, ledger.quantities["gradient_checkpointing"].value
     for flags, precision, checkpointing in (
-        ("--precision bf16", "bf16", now[1]),
         ("--gradient-checkpointing", now[0], True),
+        ("--precision bf16", "bf16", now[1]),
         ("--precision bf16 --gradient-checkpointing", "bf16", True),
     ):
-        memory = _memory(ledger, policy, int(cameras or 1), int(side or 1), str(precision), bool(checkpointing))
-        if memory.largest(limit) >= 1:
-            return [flags]
+        if (precision, checkpointing) != now:
+            memory = traced_memory(policy, cameras, side, str(precision), bool(checkpointing))
+            if memory.largest(limit) >= 1:
+                return [flags]
     return []
 
 
-def _gib_for(need: float) -> int:
-    return math.ceil(need / GOOD_SHARE / GIB)
+def _careful_start(ledger: Ledger, policy: str, fits: int) -> tuple[int, str]:
+    """Where to begin: the upper end of the source's range for this case, or what fits."""
+    starts, datasets = CAREFUL_STARTS[policy], int(ledger.quantities["datasets"].value or 1)
+    accumulates = (ledger.stated("accumulation") or 1) > 1
+    if accumulates:
+        start, case = starts.with_accumulation, "with accumulation"
+    elif datasets > 1:
+        start, case = starts.several_datasets, f"{datasets} datasets"
+    else:
+        start, case = starts.one_dataset, "one dataset"
+    if start > fits:
+        return fits, f"the most that fit ({fits}); a careful start would be {start}"
+    return start, f"a careful start ({case}); {fits} fit"
 
 
-def _solve_batch(ledger: Ledger, start: int, fits: int) -> tuple[int, int, int]:
-    """(micro-batch, accumulation, effective batch) around whatever subset is stated."""
+def _solve_batch(ledger: Ledger, start: int, fits: int) -> tuple[int, int]:
+    """(micro-batch, effective batch) around whatever subset is stated; micro-batches need not divide it."""
     micro, accumulation, effective = (
-        ledger.stated(n) for n in ("samples_per_step", "accumulation", "samples_per_update")
+        ledger.stated(name) for name in ("samples_per_step", "accumulation", "samples_per_update")
     )
+    processes = int(ledger.quantities["processes"].value or 1)
     if effective is None:
-        micro, accumulation = micro or start, accumulation or 1
-        return micro, accumulation, micro * accumulation
-    if micro is not None and accumulation is not None and micro * accumulation != effective:
+        micro = micro or start
+        return micro, micro * (accumulation or 1) * processes
+    if effective < processes:
         raise UserError(
-            f"{micro} samples per step x {accumulation} micro-batches = {micro * accumulation}, "
-            f"not the {effective} samples per update stated.",
-            [
-                f"--samples-per-update {micro * accumulation}",
-                f"--samples-per-step {largest_divisor(effective, micro)} "
-                f"--accumulation {effective // largest_divisor(effective, micro)}",
-            ],
+            f"{effective} samples per update cannot be shared by {processes} processes.",
+            [f"--samples-per-update {processes}", f"--processes {effective}"],
         )
-    if (micro is not None and effective % micro) or (accumulation is not None and effective % accumulation):
-        given = micro if micro is not None else accumulation
-        name = "--samples-per-step" if micro is not None else "--accumulation"
+    share = math.ceil(effective / processes)
+    if micro is not None and accumulation is not None and math.ceil(share / micro) != accumulation:
         raise UserError(
-            f"{effective} samples per update are not a whole number of {given}s: the effective batch would "
-            "change silently.",
-            [
-                f"{name} {largest_divisor(effective, given)}",
-                f"--samples-per-update {math.ceil(effective / given) * given}",
-            ],
+            f"{share} samples{' of each process' if processes > 1 else ''} in micro-batches of {micro} are "
+            f"{math.ceil(share / micro)}, not the {accumulation} stated.",
+            [f"--accumulation {math.ceil(share / micro)}", f"--samples-per-step {math.ceil(share / accumulation)}"],
         )
     if micro is None:
-        micro = effective // accumulation if accumulation is not None else largest_divisor(effective, max(1, fits))
-    return micro, effective // micro, effective
+        parts = accumulation or math.ceil(share / max(1, fits))
+        if parts > share:
+            raise UserError(f"{share} samples cannot make {parts} micro-batches.", [f"--accumulation {share}"])
+        micro = math.ceil(share / parts)
+    return min(micro, share), effective
 
 
-def _write_batch(ledger: Ledger, micro: int, accumulation: int, effective: int, start: int, fits: int) -> None:
+def _write_batch(ledger: Ledger, micro: int, effective: int, why: str, fits: int) -> None:
+    processes = int(ledger.quantities["processes"].value or 1)
+    share = math.ceil(effective / processes)
+    sizes = show_sizes(share, micro)
+    if ledger.stated("samples_per_update") is not None:
+        why = f"{share} samples in the fewest micro-batches of at most {fits}, of near-equal size"
+    if ledger.stated("accumulation") is not None and ledger.stated("samples_per_update") is not None:
+        why = f"{share} samples / {ledger.stated('accumulation')} micro-batches"
+    by_process = f" x {processes} processes" if processes > 1 else ""
     for name, value, unit, reason in (
-        (
-            "samples_per_step",
-            micro,
-            "samples",
-            _micro_reason(ledger, accumulation, effective, start, fits),
-        ),
-        (
-            "accumulation",
-            accumulation,
-            "micro-batches",
-            "one micro-batch per update" if accumulation == 1 else f"{effective} samples / {micro} in memory",
-        ),
-        ("samples_per_update", effective, "samples", f"{micro} samples x {counted(accumulation, 'micro-batch')}"),
+        ("samples_per_step", micro, "samples", why),
+        ("accumulation", -(-share // micro), "micro-batches", f"{share} = {sizes}, each weighted by its samples"),
+        ("samples_per_update", effective, "samples", f"{sizes}{by_process}"),
     ):
-        if ledger.stated(name) is not None:
+        if ledger.stated(name) is not None and ledger.stated(name) == value:
             ledger.adopt(name, value, unit)
         else:
             ledger.settle(name, value, unit, reason)
 
 
-def _micro_reason(ledger: Ledger, accumulation: int, effective: int, start: int, fits: int) -> str:
-    if ledger.stated("samples_per_update") is None:
-        return f"a careful start ({start}); grow while memory use stays under {GOOD_SHARE:.0%}"
-    if ledger.stated("accumulation") is not None:
-        return f"{effective} samples / {accumulation} micro-batches"
-    return f"the largest divisor of {effective} that fits ({fits})"
-
-
-def _remark_poor_divisor(ledger: Ledger, micro: int, effective: int, fits: int) -> None:
-    """Remarks where the effective batch has no divisor near the largest that fits, and names a near batch that has."""
-    parts = math.ceil(effective / fits)
-    if ledger.stated("samples_per_update") is None or micro * 2 * parts > effective:
-        return
-    ledger.remark(
-        f"{effective} samples per update divide only into micro-batches of {micro}, where {fits} fit: "
-        f"--samples-per-update {math.ceil(effective / parts) * parts} makes {parts} full ones."
-    )
-
-
-def _workers(ledger: Ledger, machine: Machine, samples: int, cameras: int, side: int) -> None:
-    """Loader processes by the formula, with bands and the shared memory they need."""
-    best = workers_for(machine.cores, samples)
-    formula = f"min({machine.cores} usable cores / 2, 2 x {samples} samples, {MOST_WORKERS})"
-    stated = ledger.stated("workers")
-    if stated is None:
-        ledger.settle("workers", best, "processes", formula)
-    else:
-        ledger.adopt("workers", stated, "processes")
-    workers = best if stated is None else stated
-    low, high = min(best, max(1, best // 2)), min(best + best // 5, machine.cores)
-    if workers < low:
-        verdict = f"too few, the learner will wait for data; {formula} = {best}"
-    elif workers > high:
-        verdict = (
-            f"too many for {counted(machine.cores, 'core')}, they will compete with each other; {formula} = {best}"
+def _warn_of_memory(ledger: Ledger, use: float, limit: str, micro: int, fits: int) -> None:
+    effective = int(ledger.quantities["samples_per_update"].value or 1)
+    if use >= DANGER_SHARE:
+        lower = math.ceil(effective / math.ceil(effective / fits))
+        ledger.remark(
+            f"danger: {micro} samples need {use:.0%} of {limit}; expect to run out of memory. --samples-per-update "
+            f"{effective} --samples-per-step {lower} keeps the samples per update."
         )
-    else:
-        verdict = f"in the good band {low}-{high}"
-    message = f"{counted(workers, 'worker')}: {verdict}"
-    ledger.check("workers", low <= workers <= high, message, "docs/planning/dataset.md")
-    batch_bytes = samples * cameras * side * side * 3 * 4
-    need = workers * PREFETCHED_BATCHES * batch_bytes
-    ledger.settle(
-        "loader_shm_bytes",
-        need,
-        "bytes",
-        f"{counted(workers, 'worker')} x {PREFETCHED_BATCHES} batches x {show_bytes(batch_bytes)} of float32 images",
-    )
-    if not machine.given:
-        ledger.check(
-            "shared-memory",
-            need <= machine.shm_bytes * GOOD_SHARE,
-            f"loaders need {show_bytes(need)} of {show_bytes(machine.shm_bytes)} /dev/shm",
-            "PyTorch loaders pass batches through /dev/shm",
+    elif use > GOOD_SHARE:
+        ledger.remark(
+            f"{micro} samples use {use:.0%} of {limit}; good is up to {GOOD_SHARE:.0%}, danger from {DANGER_SHARE:.0%}."
         )
 
 
-def _show_memory(ledger: Ledger, memory: PolicyMemory, samples: int, machine: Machine) -> None:
-    limit = machine.gpus[0].memory_bytes if machine.gpus else machine.ram_bytes
-    ledger.settle(
-        "fixed_bytes", round(memory.fixed_bytes), "bytes", f"{show_bytes(memory.fixed_bytes)}: {memory.fixed_reason}"
-    )
-    ledger.settle(
-        "sample_bytes",
-        round(memory.sample_bytes),
-        "bytes",
-        f"{show_bytes(memory.sample_bytes)}: {memory.sample_reason}",
-    )
-    total = memory.total(samples)
-    ledger.settle(
-        "memory_bytes",
-        round(total),
-        "bytes",
-        f"{show_bytes(memory.fixed_bytes)} + {samples} x {show_bytes(memory.sample_bytes)} = {show_bytes(total)}",
-    )
+def _settle_memory(
+    ledger: Ledger, memory: PolicyMemory, memories: dict[tuple[str, bool], PolicyMemory], machine: Machine
+) -> None:
+    limit, _ = _limit(machine)
+    micro, effective = (int(ledger.quantities[name].value or 1) for name in ("samples_per_step", "samples_per_update"))
+    share = math.ceil(effective / int(ledger.quantities["processes"].value or 1))
+    for name, value, reason in (
+        ("floor_bytes", memory.floor_bytes, "of the optimiser's step, whatever the batch"),
+        ("fixed_bytes", memory.fixed_bytes, memory.fixed_reason),
+        ("sample_bytes", memory.sample_bytes, memory.sample_reason),
+    ):
+        ledger.settle(name, round(value), "bytes", f"{show_bytes(value)}: {reason}")
+    total = memory.total(micro, share)
+    waiting = f" + {share - micro} x {show_bytes(memory.input_bytes)} waiting" if share > micro else ""
+    formula = f"{show_bytes(memory.fixed_bytes)} + {micro} x {show_bytes(memory.sample_bytes)}{waiting}"
+    if total <= memory.floor_bytes:
+        formula = f"the floor is above {formula}"
+    ledger.settle("planned_memory_bytes", round(total), "bytes", f"{formula} = {show_bytes(total)}")
     use = total / limit
     band = "good" if use <= GOOD_SHARE else "warn" if use < DANGER_SHARE else "danger"
     ledger.settle("memory_use", round(use, 4), "share", f"{show_bytes(total)} of {show_bytes(limit)}: {band}")
     if not memory.measured:
-        ledger.remark("memory is planned from priors, not measured: start here and watch the first updates.")
+        for (precision, checkpointing), other in memories.items():
+            mode = f"{precision}{'_checkpointed' if checkpointing else ''}"
+            reason = f"most samples in memory at once in {mode.replace('_', ', ')}: (90% - fixed) / per sample"
+            ledger.settle(f"safe_samples_{mode}", other.largest(limit), "samples", reason)
+        if machine.gpus:
+            ledger.remark(
+                "the memory is traced, the 1 GiB for CUDA's context and workspaces is a guess: batchwright lerobot "
+                "probe --memory measures it on a GPU."
+            )
 
 
-def _updates(ledger: Ledger) -> None:
-    updates = ledger.setting(
-        "total_updates",
-        100_000,
-        "LeRobot's own default; counted in optimiser updates, so a smaller micro-batch moves no schedule",
+def _settle_updates(ledger: Ledger, task: DatasetTask) -> None:
+    updates = int(
+        ledger.setting(
+            "total_updates",
+            100_000,
+            "LeRobot's own default; counted in optimiser updates, so a smaller micro-batch moves no schedule",
+        )
     )
     effective = int(ledger.quantities["samples_per_update"].value or 1)
     ledger.settle(
         "total_samples", updates * effective, "samples", f"{counted(updates, 'update')} x {effective} samples"
     )
+    if task.frames:
+        ledger.settle("frames", task.frames, "frames", "read from the data")
+        epochs = round(updates * effective / task.frames, 2)
+        ledger.settle("total_epochs", epochs, "epochs", f"{updates * effective} samples / {task.frames} frames")
+    block = int(
+        ledger.setting(
+            "updates_per_iteration", math.ceil(updates / MOST_RECORDS), f"at most {MOST_RECORDS} lines of metrics"
+        )
+    )
+    iterations = math.ceil(updates / block)
+    ledger.settle("iterations", iterations, "iterations", f"{counted(updates, 'update')} / {block}, rounded up")
+    ledger.setting("checkpoint_every", math.ceil(iterations / CHECKPOINTS), f"{CHECKPOINTS} checkpoints in all")
+    ledger.setting("seed", 1000, "LeRobot's own default")
+    ledger.setting("grow", False, "the micro-batch stays as planned", unit="")
     ledger.adopt_rest()
 
 
-def _ladder(ledger: Ledger, samples: int) -> None:
-    """What to do on out-of-memory: a quarter less at the same effective batch, then checkpointing, then bf16."""
-    effective = int(ledger.quantities["samples_per_update"].value or 1)
-    smaller = largest_divisor(effective, max(1, samples * 3 // 4))
-    if smaller < samples:
-        ledger.alternatives.append(
-            f"--samples-per-step {smaller} --accumulation {effective // smaller}: out of memory, step 1: the "
-            f"same {effective} samples per update"
-        )
-    if not ledger.quantities["gradient_checkpointing"].value:
-        ledger.alternatives.append("--gradient-checkpointing: out of memory, step 2")
-    if ledger.quantities["precision"].value != "bf16":
-        ledger.alternatives.append("--precision bf16: out of memory, step 3")
+def _list_rungs(ledger: Ledger) -> None:
+    """What happens on out-of-memory: about a quarter less at the same samples per update, then checkpointing, bf16."""
+    values = {name: quantity.value for name, quantity in ledger.quantities.items()}
+    share = math.ceil(int(values["samples_per_update"] or 1) / int(values["processes"] or 1))
+    first = Rung(int(values["samples_per_step"] or 1), bool(values["gradient_checkpointing"]), str(values["precision"]))
+    before = first
+    for number, rung in enumerate(ladder(first), 1):
+        flags = []
+        if rung.samples_per_step != before.samples_per_step:
+            flags.append(
+                f"--samples-per-update {values['samples_per_update']} --samples-per-step {rung.samples_per_step}"
+            )
+        flags += ["--gradient-checkpointing"] if rung.gradient_checkpointing > before.gradient_checkpointing else []
+        flags += ["--precision bf16"] if rung.precision != before.precision else []
+        what = f" ({show_sizes(share, rung.samples_per_step)})" if "--samples" in flags[0] else ""
+        ledger.alternatives.append(f"out of memory, rung {number}: {flags[0]}{what}")
+        before = rung

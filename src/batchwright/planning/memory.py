@@ -62,77 +62,24 @@ def show_bytes(count: float) -> str:
 
 @dataclass(frozen=True)
 class PolicyMemory:
-    """Memory of training a policy: `fixed_bytes + sample_bytes x samples`."""
+    """Memory of training a policy: max(floor, fixed + sample x micro-batch + input x samples that wait for theirs)."""
 
     fixed_bytes: float
     sample_bytes: float
     fixed_reason: str
     sample_reason: str
+    floor_bytes: float = 0.0
+    """Of the optimiser's step, whatever the batch."""
+    input_bytes: float = 0.0
+    """Of one sample as the loader gives it: the whole batch of an update lies on the device."""
     measured: bool = False
 
-    def total(self, samples: int) -> float:
-        return self.fixed_bytes + self.sample_bytes * samples
+    def total(self, samples: int, samples_per_update: int = 0) -> float:
+        waiting = max(0, samples_per_update - samples)
+        return max(self.floor_bytes, self.fixed_bytes + self.sample_bytes * samples + self.input_bytes * waiting)
 
     def largest(self, memory_bytes: float, share: float = GOOD_SHARE) -> int:
         """The most samples that keep within a share of the memory; 0 where not even the fixed part fits."""
+        if self.floor_bytes > memory_bytes * share:
+            return 0
         return max(0, math.floor((memory_bytes * share - self.fixed_bytes) / self.sample_bytes))
-
-
-@dataclass(frozen=True)
-class PolicyPrior:
-    """Estimates for a policy before anything is measured."""
-
-    parameters: float
-    trainable: float
-    sample_mb_low: float
-    sample_mb_high: float
-    sample_mb: float
-    start_samples: int
-    """Where to begin: the top of the range that the source calls safe on 12 GB."""
-    source: str
-
-
-# Per-sample figures are for 3 cameras of 224 x 224 (docs/planning/dataset.md); parameter counts are published ones.
-PRIORS = {
-    "act": PolicyPrior(
-        52e6, 52e6, 50, 80, 60, 24, "50-80 MB per sample; 52 M parameters as LeRobot builds it by default"
-    ),
-    "smolvla": PolicyPrior(
-        450e6,
-        100e6,
-        150,
-        300,
-        200,
-        16,
-        "150-300 MB per sample; 450 M parameters, 100 M trained (Shukor et al., 2025)",
-    ),
-}
-REFERENCE_CAMERAS, REFERENCE_SIDE = 3, 224
-WORKSPACE_BYTES = 1.0 * GIB
-"""A guess: the CUDA context and the workspaces of cuDNN and cuBLAS."""
-FP32_ACTIVATIONS = 1.6
-"""A guess: the source's figures go with bf16; in fp32 activations double, norms and losses were fp32 already."""
-CHECKPOINTED_ACTIVATIONS = 0.4
-"""A guess: block inputs and one block's activations remain."""
-
-
-def prior_memory(policy: str, cameras: int, image_side: int, precision: str, checkpointing: bool) -> PolicyMemory:
-    """Memory from priors: weights, gradients and Adam's two moments are fixed; activations scale with pixels."""
-    prior = PRIORS[policy]
-    fixed = prior.parameters * 4 + prior.trainable * 12 + WORKSPACE_BYTES
-    pixels = cameras * image_side**2 / (REFERENCE_CAMERAS * REFERENCE_SIDE**2)
-    sample = prior.sample_mb_high * 1e6 * pixels
-    factors = [f"{prior.sample_mb_high:g} MB at 3 x 224 x 224"]
-    if pixels != 1:
-        factors.append(f"x {pixels:.3g} pixels")
-    if precision == "fp32":
-        sample *= FP32_ACTIVATIONS
-        factors.append(f"x {FP32_ACTIVATIONS} for fp32 (a guess)")
-    if checkpointing:
-        sample *= CHECKPOINTED_ACTIVATIONS
-        factors.append(f"x {CHECKPOINTED_ACTIVATIONS} for checkpointing (a guess)")
-    fixed_reason = (
-        f"{prior.parameters / 1e6:.0f} M weights x 4 B + {prior.trainable / 1e6:.0f} M trained x 12 B "
-        f"(gradient, two Adam moments) + {show_bytes(WORKSPACE_BYTES)} workspace (a guess)"
-    )
-    return PolicyMemory(fixed, sample, fixed_reason, "prior, upper end: " + " ".join(factors))

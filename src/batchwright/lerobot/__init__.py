@@ -1,0 +1,1 @@
+"""The dataset regime: LeRobot's own training with planned numbers, in LeRobot's own interpreter."""

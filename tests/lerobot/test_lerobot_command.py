@@ -1,0 +1,110 @@
+"""The command lerobot: what it refuses, each with one message and the fix."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from batchwright.lerobot import lerobot_python
+from batchwright.lerobot.lerobot_versions import describe_version, find_version
+from run_batchwright import refusal, run_line
+
+
+def dataset(folder: Path, **changes: object) -> Path:
+    """A folder with the metadata of a dataset, which is all that checks read."""
+    camera = {"dtype": "video", "shape": [96, 128, 3]}
+    vector = {"dtype": "float32", "shape": [2]}
+    features = {"observation.images.top": camera, "observation.state": vector, "action": vector}
+    info = {"codebase_version": "v3.0", "robot_type": "so100", "fps": 30, "total_frames": 100, "features": features}
+    (folder / "meta").mkdir(parents=True)
+    (folder / "meta" / "info.json").write_text(json.dumps(info | changes))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BATCHWRIGHT_LEROBOT_PYTHON", raising=False)
+    monkeypatch.setattr(lerobot_python, "_local_paths", list)
+
+
+def test_without_lerobot_the_one_command_that_installs_it_is_named(tmp_path: Path) -> None:
+    answer = refusal(f"lerobot train --policy act --dataset {dataset(tmp_path / 'a')}")
+    assert "no LeRobot was found" in answer.err
+    assert "make lerobot" in answer.err
+
+
+def test_an_interpreter_without_lerobot_is_refused(tmp_path: Path) -> None:
+    answer = refusal(f"lerobot train --dataset {dataset(tmp_path / 'a')} --lerobot-python /bin/true")
+    assert "/bin/true has no LeRobot" in answer.err
+
+
+def test_a_folder_that_is_no_dataset_is_refused(tmp_path: Path) -> None:
+    assert "is not a dataset in LeRobot's format" in refusal(f"lerobot plan --dataset {tmp_path}").err
+
+
+def test_an_old_format_is_refused_with_the_converter(tmp_path: Path) -> None:
+    old = dataset(tmp_path / "a", codebase_version="v2.1")
+    assert "convert_dataset_v21_to_v30" in refusal(f"lerobot plan --dataset {old}").err
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"fps": 15}, "frames per second 30 and 15"),
+        ({"robot_type": "aloha"}, "robot so100 and aloha"),
+        ({"features": {"action": {}, "observation.state": {}}}, "lacks the camera observation.images.top"),
+    ],
+)
+def test_datasets_that_do_not_fit_together_are_refused(tmp_path: Path, changes: dict, said: str) -> None:
+    one, other = dataset(tmp_path / "a"), dataset(tmp_path / "b", **changes)
+    assert said in refusal(f"lerobot plan --dataset {one} {other}").err
+
+
+@pytest.mark.parametrize(
+    ("word", "instead"),
+    [
+        ("--bf16=true", "--precision bf16"),
+        ("--gradient_accumulation_steps=2", "--accumulation"),
+        ("--gradient_checkpointing=true", "--gradient-checkpointing"),
+        ("--batch_size=8", "--samples-per-step"),
+    ],
+)
+def test_flags_that_do_not_exist_are_answered_with_ours(word: str, instead: str) -> None:
+    assert instead in refusal(f"lerobot plan --policy act {word}").err
+    assert instead in refusal(f"lerobot plan --policy act -- {word}").err
+
+
+def test_a_policy_that_cannot_fit_is_refused_with_what_would() -> None:
+    assert "--gpu-memory-gb" in refusal("lerobot plan --policy smolvla --gpu-memory-gb 2").err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("lerobot fly", "unknown command"),
+        ("lerobot train --policy act", "needs a dataset"),
+        ("lerobot plan --dataset nothing/here/at/all", "neither a folder nor a name"),
+        ("lerobot plan --dataset some/where --hub-offline", "forbids to download"),
+        ("train CartPole-v1 --algo ppo --policy act", "lerobot train"),
+    ],
+)
+def test_other_mistakes_are_one_message(line: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lerobot_python, "_version_of", lambda path: "0.4.4")
+    monkeypatch.setenv("BATCHWRIGHT_LEROBOT_PYTHON", "python")
+    assert said in refusal(line).err
+
+
+def test_a_plan_without_lerobot_uses_figures_that_were_traced_before(tmp_path: Path) -> None:
+    answer = run_line(f"lerobot plan --dataset {dataset(tmp_path / 'a')} --gpu-memory-gb 12 --json")
+    assert answer.code == 0
+    quantities = answer.json["quantities"]
+    assert quantities["cameras"]["value"] == 1
+    assert quantities["image_size"]["value"] == 128
+    assert quantities["frames"]["value"] == 100
+    assert "no LeRobot was found" in answer.err
+
+
+def test_a_version_that_was_never_tried_is_said() -> None:
+    assert find_version("0.4.4") is not None
+    assert find_version("0.6.1").prefetch_factor == 4  # type: ignore[union-attr]
+    assert "never tried" in describe_version("0.9.0")
