@@ -66,8 +66,32 @@ def test_an_anneal_that_the_trainer_does_not_make_is_said() -> None:
     assert rl_games.limits(for_rl_games(entropy_start=0.01)) == [
         "rl_games keeps entropy_coef at 0.01; the plan anneals it to 0.0."
     ]
-    assert sb3.limits(plan(algo="a2c"))
-    assert sb3.limits(plan()) == rl_games.limits(plan()) == []
+    assert rl_games.limits(plan()) == []
+
+
+def test_what_stable_baselines_does_otherwise_is_listed() -> None:
+    assert sb3.limits(plan(algo="a2c", entropy_start=0.01)) == ["ent_coef stays at 0.01; the plan anneals it to 0.0."]
+    assert sb3.limits(plan(advantage_norm="minibatch")) == []
+    found = sb3.limits(plan(popart=True, learning_rate_schedule="kl-adaptive", kl_target=0.01))
+    assert [line.split()[0] for line in found] == ["advantages", "learning_rate", "popart"]
+
+
+def test_stable_baselines_gets_every_number_it_can_carry() -> None:
+    """The linear schedule of the learning rate, GAE's lambda and the clip range were once dropped in silence."""
+    wishes = {"gae_lambda": 0.8, "clip_range": 0.1, "learning_rate_schedule": "linear", "kl_stop": 0.03, "seed": 5}
+    kwargs = sb3.arguments(plan(trainer="sb3", value_weight=0.7, hidden="32,16", activation="relu", **wishes))["kwargs"]
+    assert (kwargs["gae_lambda"], kwargs["clip_range"], kwargs["vf_coef"], kwargs["seed"]) == (0.8, 0.1, 0.7, 5)
+    assert eval(kwargs["learning_rate"])(0.5) == pytest.approx(0.0003 / 2)
+    assert kwargs["target_kl"] == pytest.approx(0.02)  # it stops at 1.5 times that
+    assert kwargs["policy_kwargs"]["net_arch"] == [32, 16]
+    assert kwargs["policy_kwargs"]["activation_fn"] == "nn.ReLU"
+    normalised = sb3.arguments(plan(normalize_obs=True, normalize_rewards=True, gamma=0.9))
+    assert normalised["normalize"] == {"norm_obs": True, "norm_reward": True, "gamma": 0.9}
+    sac = sb3.arguments(plan(algo="sac", obs_shape="3", action_size=2, polyak=0.02, target_entropy=-0.5))["kwargs"]
+    assert (sac["tau"], sac["target_entropy"], sac["ent_coef"]) == (0.02, -1.0, "auto_1")
+    dqn = sb3.arguments(plan(algo="dqn", updates_per_target=100, rollout_steps=4, updates_per_iteration=1))["kwargs"]
+    assert dqn["target_update_interval"] == 400
+    assert (dqn["exploration_initial_eps"], dqn["tau"]) == (1.0, 1.0)
 
 
 def test_the_text_for_stable_baselines_compiles_and_calls_with_the_plan() -> None:
@@ -82,7 +106,8 @@ def test_the_text_for_stable_baselines_compiles_and_calls_with_the_plan() -> Non
 
     text = sb3.text(plan(trainer="sb3", num_envs=4, rollout_steps=512))
     body = "\n".join(line for line in text.splitlines() if not line.startswith("from "))
-    exec(body, {"PPO": Model, "make_vec_env": lambda name, n_envs: (name, n_envs)})
+    torch_nn = type("nn", (), {"Tanh": object})
+    exec(body, {"PPO": Model, "nn": torch_nn, "make_vec_env": lambda name, n_envs: (name, n_envs)})
     assert calls["env"] == ("YourEnv-v0", 4)
     assert (calls["n_steps"], calls["batch_size"], calls["n_epochs"]) == (512, 512, 10)
     assert calls["total_timesteps"] == 1_000_000

@@ -1,12 +1,34 @@
-"""A plan as settings of rl_games and Isaac Lab."""
+"""rl_games and Isaac Lab: a plan as their settings, and `fit`, which makes any number of environments work.
+
+`python -m batchwright.adapters.rl_games train.py ...` runs a training script with `fit` inside.
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+from batchwright.adapters.plan_words import yaml_scalar
+from batchwright.adapters.rl_games_check import HOOK, KNOBS, PACKAGE, TITLE, TRIED, WORDS, check
+from batchwright.adapters.rl_games_fit import DEFAULT_SEQ_LENGTH, Fit, fit
 from batchwright.core.errors import UserError
 from batchwright.planning.plan import Plan
 from batchwright.planning.quantity import DERIVED
+
+__all__ = [
+    "HOOK",
+    "KNOBS",
+    "PACKAGE",
+    "TITLE",
+    "TRIED",
+    "WORDS",
+    "Fit",
+    "check",
+    "fit",
+    "settings",
+    "text",
+    "to_dict",
+]
 
 
 def settings(plan: Plan) -> dict[str, Any]:
@@ -32,12 +54,14 @@ def settings(plan: Plan) -> dict[str, Any]:
     }
     if plan.get("seq_length"):
         config["seq_length"] = plan["seq_length"]
+    elif plan["rollout_transitions"] % DEFAULT_SEQ_LENGTH:
+        config["seq_length"] = 1  # rl_games checks its default of 4 for networks without memory too
     return config
 
 
 def yaml_fragment(plan: Plan) -> str:
     """The part of a YAML file that the plan sets."""
-    lines = [f"    {name}: {_scalar(value)}" for name, value in settings(plan).items()]
+    lines = [f"    {name}: {yaml_scalar(value)}" for name, value in settings(plan).items()]
     return "\n".join(["params:", "  config:", *lines])
 
 
@@ -47,7 +71,7 @@ def overrides(plan: Plan) -> list[str]:
     envs = config.pop("num_actors")
     return [
         f"env.scene.num_envs={envs}",
-        *(f"agent.params.config.{name}={_scalar(value)}" for name, value in config.items()),
+        *(f"agent.params.config.{name}={yaml_scalar(value)}" for name, value in config.items()),
     ]
 
 
@@ -96,9 +120,7 @@ def to_dict(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _scalar(value: object) -> str:
-    # PyYAML reads 1e-05 as text: a float needs its point.
-    if isinstance(value, float):
-        shown = repr(value)
-        return shown.replace("e", ".0e") if "e" in shown and "." not in shown else shown
-    return str(value)
+if __name__ == "__main__":
+    from batchwright.adapters.rl_games_wrapper import main
+
+    sys.exit(main(sys.argv[1:]))
