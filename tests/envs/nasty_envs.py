@@ -162,6 +162,16 @@ class Sleeps(Plain):
         return super().step(action)
 
 
+class Waits(Plain):
+    """Never comes back from its third step, in which Python hears signals."""
+
+    def step(self, action: Any) -> Any:
+        if self.steps == 2:
+            print("stuck", flush=True)
+            time.sleep(1000)
+        return super().step(action)
+
+
 class StuckInC(Plain):
     """Never comes back from compiled code, in which Python hears no signal."""
 
@@ -212,7 +222,22 @@ class RaisesStrangely(Plain):
         self.kind = kind
 
     def step(self, action: Any) -> Any:
-        raise {"generator": GeneratorExit(), "long": ValueError("long " * 5000), "textless": Textless()}[self.kind]
+        raise {
+            "generator": GeneratorExit(),
+            "long": ValueError("long " * 5000),
+            "lines": ValueError("one\ntwo\nerror: \x1b[31mthree"),
+            "textless": Textless(),
+        }[self.kind]
+
+
+class NotClosed(Plain):
+    def close(self) -> None:
+        raise RuntimeError("not closed")
+
+
+class NotDeleted(Plain):
+    def __del__(self) -> None:
+        raise RuntimeError("not deleted")
 
 
 class Textless(Exception):  # noqa: N818 - named by a user

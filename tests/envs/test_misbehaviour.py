@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -161,7 +162,13 @@ def test_what_is_no_single_environment_is_refused_before_training(factory: str, 
 
 @FORMS
 @pytest.mark.parametrize(
-    ("kind", "named"), [("generator", "GeneratorExit"), ("long", "ValueError: long"), ("textless", "Textless (")]
+    ("kind", "named"),
+    [
+        ("generator", "GeneratorExit"),
+        ("long", "ValueError: long"),
+        ("lines", "ValueError: one two error: [31mthree ("),
+        ("textless", "Textless ("),
+    ],
 )
 def test_whatever_an_environment_raises_is_named_in_a_short_message(
     make: Make, kind: str, named: str, engine: str
@@ -170,6 +177,29 @@ def test_whatever_an_environment_raises_is_named_in_a_short_message(
     assert named in error.message
     assert "nasty_envs.py:" in error.message
     assert len(error.message) < 2000
+    assert "\n" not in error.message
+
+
+@FORMS
+def test_an_environment_that_raises_when_closed_is_stepped_and_closed(make: Make, engine: str) -> None:
+    made = make(f"{NASTY}:NotClosed", 2, engine)
+    made.start(0)
+    made.close()
+
+
+def test_what_nobody_can_catch_is_said_in_one_line() -> None:
+    code = f"""
+import sys
+from batchwright.cli import main
+main(["--version"])
+sys.path.insert(0, {str(Path(NASTY).parent)!r})
+import nasty_envs
+nasty_envs.NotDeleted()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert re.fullmatch(r"warning: ignored: RuntimeError: not deleted \(.*nasty_envs\.py:\d+, in __del__\)", last)
+    assert "Traceback" not in done.stderr
 
 
 def test_an_id_that_only_its_package_registers_is_found_by_its_name() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import usable_cores
 from batchwright.envs import envpool_source, gymnasium_source
-from batchwright.envs.failures import RAISED
+from batchwright.envs.env_names import PASSED
+from batchwright.envs.failures import close_env
 from batchwright.envs.gymnasium_source import spaces_of
 from batchwright.envs.jax_adapters import adapt
 from batchwright.envs.reward_components import vector_names
@@ -79,6 +79,10 @@ def describe(name: str, *, ask_envpool: bool = False) -> TaskSpec:
 
 
 def _unknown_environment(name: str) -> UserError:
+    if name.endswith(".py"):
+        made = gymnasium_source.names_in_file(name)
+        what = f"{name} is a file; name the function or class in it that makes an environment."
+        return UserError(what, [f"{name}:{one}" for one in made[:3]] or [f"{name}:make_env"])
     package = gymnasium_source.package_of(name)
     if package is None:
         return unknown("environment", name, {entry.name for entry in list_environments()})
@@ -124,8 +128,7 @@ def _describe_gymnasium(name: str) -> TaskSpec | None:
             gymnasium_source.stacked_frames(env),
         )
     finally:
-        with contextlib.suppress(*RAISED):  # what it raises may not hide what is wrong with it
-            env.close()
+        close_env(env)
 
 
 def _describe_jax(name: str, made: Any) -> TaskSpec | None:
@@ -137,6 +140,8 @@ def _describe_jax(name: str, made: Any) -> TaskSpec | None:
 
 
 def _gymnasium_engines(name: str) -> tuple[str, ...]:
+    if name.startswith(PASSED):
+        return ("gymnasium-sync",)  # worker processes do not have the object
     vector = ("gymnasium-vector",) if gymnasium_source.has_vector_form(name) else ()
     split = ("gymnasium-split",) if usable_cores() > 1 else ()
     return (*vector, "gymnasium-sync", *split, "gymnasium-async")

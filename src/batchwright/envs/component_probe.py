@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from batchwright.envs.failures import close_env
 from batchwright.envs.gymnasium_source import EnvSource, registered_spec, user_factory
 from batchwright.envs.reward_components import REST, reward_parts, vector_names
 
@@ -36,7 +37,7 @@ def probe_components(name: str, wanted: tuple[str, ...] | None, gamma: float) ->
         try:
             return _played(env, limit_steps or math.inf, name, wanted, gamma)
         finally:
-            env.close()
+            close_env(env)
     return None
 
 

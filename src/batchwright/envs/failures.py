@@ -1,11 +1,13 @@
-"""Where in its own code an environment failed."""
+"""What an environment raised, and where in its own code; closing one that may raise."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 RAISED = (Exception, SystemExit, GeneratorExit)
 """What an environment may raise; KeyboardInterrupt is the user's."""
@@ -20,10 +22,23 @@ def failure(error: BaseException) -> str:
     return f"{what} ({where})" if where else what
 
 
+def close_env(env: Any) -> None:
+    """Closes an environment, whatever that raises: what was trained or found wrong with it counts."""
+    with contextlib.suppress(*RAISED):
+        env.close()
+
+
+def say_ignored(unraisable: Any) -> None:
+    """For `sys.unraisablehook`: one line for what was raised where nobody can catch it, `__del__` above all."""
+    error = unraisable.exc_value or unraisable.exc_type()
+    with contextlib.suppress(Exception):  # at the very end of the process there may be no stderr
+        print(f"warning: ignored: {failure(error)}", file=sys.stderr, flush=True)
+
+
 def _text(error: BaseException) -> str:
-    """The message of an error, a long one cut short; empty where asking for it raises."""
+    """The message of an error in one line, a long one cut short; empty where asking for it raises."""
     try:
-        text = str(error)
+        text = " ".join("".join(sign if sign.isprintable() else " " for sign in str(error)).split())
     except Exception:
         return ""
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."

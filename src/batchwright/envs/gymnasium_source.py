@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import hashlib
@@ -17,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from batchwright.core.errors import UserError
+from batchwright.envs.env_names import passed_factory, split_name
 from batchwright.envs.failures import RAISED, failure
 from batchwright.envs.mujoco_warnings import deduplicate
 from batchwright.envs.spaces import Discrete, Leaf, Spec, from_gymnasium, leaf_shape, leaves, path_name
@@ -26,6 +28,7 @@ from batchwright.envs.watchdog import Watch, print_no_answer
 _NEEDS = {
     "gymnasium.envs.box2d": ("Box2D", 'pip install "gymnasium[box2d]"'),
     "gymnasium.envs.mujoco": ("mujoco", 'pip install "gymnasium[mujoco]"'),
+    "batchwright.envs.piano_reach": ("mujoco", "pip install 'batchwright[envpool,mujoco]'"),
     "gymnasium.envs.phys2d": ("jax", "pip install jax"),
     "gymnasium.envs.tabular": ("jax", "pip install jax"),
 }
@@ -75,19 +78,19 @@ class EnvSource:
 
     def make(self) -> tuple[Any, int | None]:
         """A new environment, and the time limit that the caller has to apply (None: the environment does)."""
-        factory = user_factory(self.name)
+        factory, kwargs = user_factory(self.name), {**split_name(self.name)[1], **self.env_kwargs}
         watched = multiprocessing.parent_process() is None  # of workers the trainer's process says it
         try:
             with Watch(f"making {self.name}", print_no_answer) if watched else contextlib.nullcontext():
                 if factory is not None:
-                    return factory(**self.env_kwargs), self.max_episode_steps
-                return self._make_registered()
+                    return factory(**kwargs), self.max_episode_steps
+                return self._make_registered(kwargs)
         except UserError:
             raise
         except RAISED as error:
             raise _could_not_make(self.name, error) from error
 
-    def _make_registered(self) -> tuple[Any, int | None]:
+    def _make_registered(self, kwargs: Mapping[str, Any]) -> tuple[Any, int | None]:
         gymnasium = _gymnasium()
         spec = copy.deepcopy(registered_spec(self.name))
         if spec is None:
@@ -103,14 +106,14 @@ class EnvSource:
             spec,
             max_episode_steps=limit_steps if counts_itself else -1,
             disable_env_checker=True,
-            **self.env_kwargs,
+            **kwargs,
         )
         return env, None if counts_itself else limit_steps
 
     def make_vector(self, num_envs: int) -> Any:
         """The environment's own vectorised form, for those that have one."""
         gymnasium = _gymnasium()
-        kwargs = dict(self.env_kwargs)
+        kwargs = {**split_name(self.name)[1], **self.env_kwargs}
         if self.max_episode_steps is not None:
             kwargs["max_episode_steps"] = self.max_episode_steps
         try:
@@ -197,7 +200,7 @@ def gymnasium_names() -> list[tuple[str, str]]:
 
 def registered_spec(name: str) -> Any | None:
     """Gymnasium's registration of `Id` or `module:Id`, or None; `module` is imported first."""
-    gymnasium = _gymnasium()
+    gymnasium, name = _gymnasium(), split_name(name)[0]
     module, _, env_id = name.rpartition(":")
     if module:
         import_user_module(module)
@@ -225,7 +228,10 @@ def has_vector_form(name: str) -> bool:
 
 def user_factory(name: str) -> Callable[..., Any] | None:
     """The callable that `path/to/file.py:factory` or `module:factory` names; None for any other name."""
-    location, _, attribute = name.rpartition(":")
+    passed = passed_factory(name)
+    if passed is not None:
+        return passed
+    location, _, attribute = split_name(name)[0].rpartition(":")
     found: Callable[..., Any] | None = None
     if location.endswith(".py"):
         module = load_user_file(location)
@@ -259,6 +265,17 @@ def load_user_file(location: str) -> ModuleType:
         del sys.modules[module_name]
         raise UserError(f"{location} could not be run: {failure(error)}") from error
     return module
+
+
+def names_in_file(location: str) -> list[str]:
+    """Functions and classes that a Python file defines, read without running it; likely factories first."""
+    try:
+        tree = ast.parse(Path(location).expanduser().read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    names = [node.name for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")]
+    return sorted(names, key=lambda name: not (name.startswith("make") or "env" in name.lower()))
 
 
 def import_user_module(module: str) -> ModuleType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gymnasium
 
+from batchwright.envs.piano_registration import register_piano
 from batchwright.envs.tasks import OWN_TASKS
 
 REGISTERED = ("Moving-v0", "Sliding-v0", "Platform-v0", "Colony-v0")
@@ -21,6 +22,8 @@ def register() -> None:
                 reward_threshold=OWN_TASKS[name].reward_threshold,
                 kwargs={"task": name},
             )
+
+    register_piano()
 
 
 register()

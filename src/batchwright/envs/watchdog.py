@@ -8,11 +8,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 SILENT_SECONDS = 60.0
 """After so long without an answer it is said for the first time, then after twice as long, and so on."""
 TICK_SECONDS = 1.0
+Position: TypeAlias = tuple[int, ...]
 
 
 def no_answer(environment: int | None, seconds: float, name: str) -> dict[str, Any]:
@@ -46,6 +47,10 @@ class Watch:
     def __exit__(self, *error: object) -> None:
         self._busy = False
 
+    def position(self) -> Position | None:
+        """What it is at: the same value later means that nothing has moved; None where it waits for no environment."""
+        return (id(self), self._count, *(int(at) for at in self._at)) if self._busy else None
+
     def look(self, now: float) -> None:
         """Called by the thread once a tick: says that nothing has moved for long."""
         if not self._busy:
@@ -62,6 +67,11 @@ class Watch:
 _watched: weakref.WeakSet[Watch] = weakref.WeakSet()
 _lock = threading.Lock()
 THREAD = "environment-watchdog"
+
+
+def positions() -> set[Position]:
+    """What the environments of this process are at; what is in it twice, some time apart, hangs or is slow."""
+    return {position for watch in list(_watched) if (position := watch.position()) is not None}
 
 
 def _start_thread() -> None:

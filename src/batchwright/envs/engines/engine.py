@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from batchwright.core.errors import UserError
 from batchwright.envs.masks import Activity
 from batchwright.envs.spaces import Spec
 
@@ -71,6 +72,13 @@ class Engine(ABC):
     """Names of the components in `Step.components`; empty where rewards are one number."""
     action_activity: Mapping[str, Activity] = MappingProxyType({})
     """Boxes that are used only with some choices (`envs.masks`)."""
+
+    def set_attribute(self, name: str, value: Any) -> None:
+        """Sets an attribute of every environment, those that replace failed ones included."""
+        raise UserError(
+            f"the engine {self.name} has no environments in Python whose {name} could be set.",
+            ["--engine gymnasium-sync", "--engine gymnasium-async"],
+        )
 
     @abstractmethod
     def close(self) -> None:

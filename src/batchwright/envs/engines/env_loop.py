@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import traceback
 from collections.abc import Iterable, Sequence
@@ -15,7 +14,7 @@ from batchwright.envs.engines.engine import OnEvent, env_seed
 from batchwright.envs.engines.host_arrays import ObservationRows
 from batchwright.envs.engines.loop_arrays import LoopArrays
 from batchwright.envs.engines.step_results import PLAIN_NUMBERS, info_of, one_number, refuse_step, reset_parts
-from batchwright.envs.failures import RAISED, failure, source_line
+from batchwright.envs.failures import RAISED, close_env, failure, source_line
 from batchwright.envs.gymnasium_source import EnvSource, spaces_of
 from batchwright.envs.masks import flat_mask, refuse_empty
 from batchwright.envs.reward_components import NO_PARTS, RewardParts, success_of
@@ -56,6 +55,7 @@ class EnvLoop:
         self._rows = ObservationRows(spaces[0], arrays.observations, source.name, first_index)
         count = len(arrays.reward)
         self._limit_steps: float = math.inf
+        self._attributes: dict[str, Any] = {}
         self._envs: list[Any] = []
         self._failures = [0] * count
         self._action_spaces: list[Any] = [None] * count
@@ -150,11 +150,16 @@ class EnvLoop:
         self._share[row] = max(0, self._share[row] - 1)
         return self._share[row] == 0
 
+    def set_attribute(self, name: str, value: Any) -> None:
+        """Sets an attribute of every environment, those that replace failed ones included."""
+        self._attributes[name] = value
+        for env in self._envs:
+            set_env_attribute(env, name, value, self._source.name)
+
     def close(self) -> None:
         """Closes every environment, whatever they raise."""
         for env in self._envs:
-            with contextlib.suppress(Exception):
-                env.close()
+            close_env(env)
         self._envs = []
 
     def _make(self, row: int) -> Any:
@@ -165,6 +170,8 @@ class EnvLoop:
                 f"{self._source.name}: the spaces of environment {self._first_index + row} differ: "
                 f"{spaces_of(env, self._source.name)} instead of {self._spaces}."
             )
+        for name, value in self._attributes.items():
+            set_env_attribute(env, name, value, self._source.name)
         return env
 
     def _reset(self, row: int) -> None:
@@ -248,13 +255,27 @@ class EnvLoop:
             "traceback": traceback.format_exc(),
         }
         self._on_event(event)
-        with contextlib.suppress(Exception):
-            self._envs[row].close()
+        close_env(self._envs[row])
         self._envs[row], self._action_spaces[row] = self._make(row), None
         # A seed of its own: with the old one the environment would run into the same failure again.
         self._restarts[row] += 1
         self._seeds[row] = env_seed(self._seed, index, self._restarts[row])
         self._ended[row] = True
+
+
+def set_env_attribute(env: Any, name: str, value: Any, where: str) -> None:
+    """Sets an attribute where a wrapper or the environment has it; an unknown name is refused."""
+    holder = env
+    while holder is not None and name not in dir(holder.__class__) and name not in getattr(holder, "__dict__", {}):
+        holder = getattr(holder, "env", None)
+    if holder is None:
+        raise UserError(
+            f"{where} has no attribute {name!r} to set.", [f"self.{name} = ... in the environment's __init__"]
+        )
+    try:
+        setattr(holder, name, value)
+    except RAISED as error:
+        raise UserError(f"{where}: {name} cannot be set to {value!r}: {failure(error)}") from error
 
 
 def _reset_fixes(error: BaseException) -> list[str]:

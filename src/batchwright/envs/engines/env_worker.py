@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,7 @@ from batchwright.envs.engines.host_arrays import action_rows
 from batchwright.envs.engines.loop_arrays import LoopArrays
 from batchwright.envs.engines.shared_block import SharedBlock
 from batchwright.envs.engines.spin_wait_pipe import SpinWaitPipe
+from batchwright.envs.failures import say_ignored
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.envs.reward_components import RewardParts
 from batchwright.envs.spaces import Spec, unflatten
@@ -69,6 +71,7 @@ def worker_main(connection: Connection, share: Share) -> None:
     # Ctrl-C and many a scheduler's SIGTERM reach the whole group; the parent decides what to save and when to close.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    sys.unraisablehook = say_ignored
     threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
     pipe = SpinWaitPipe(connection, share.spin_seconds)
     loop: EnvLoop | None = None
@@ -85,6 +88,9 @@ def worker_main(connection: Connection, share: Share) -> None:
                 loop.start(*content)
             elif command == "resume":
                 loop.reseed(*content)
+                continue
+            elif command == "set":
+                loop.set_attribute(*content)
                 continue
             else:
                 loop.step(actions())

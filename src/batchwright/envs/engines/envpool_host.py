@@ -43,5 +43,9 @@ class EnvPoolHost(HostEngine):
         obs = self._inner.canonical(observation, np)
         return Step(obs, reward_N, terminated_N, truncated_N, None, extras, components, None, success_N)
 
+    def render(self) -> np.ndarray:
+        """A picture [height, width, 3] of the first environment; needs `render_mode` among its options."""
+        return np.array(self._inner.pool.render()[0])
+
     def close(self) -> None:
         self._inner.close()

@@ -94,6 +94,7 @@ class GymnasiumAsync(HostEngine):
             Share(source, spaces, tuple(info_keys), parts, block, first, end - first, self.spin_seconds)
             for first, end in itertools.pairwise(bounds)
         ]
+        self._attributes: dict[str, Any] = {}
         self._own: EnvLoop | None = None
         if self.keeps_share:
             own = shares.pop(0)
@@ -103,6 +104,7 @@ class GymnasiumAsync(HostEngine):
             self._own_actions = own.actions(self._shared_actions)
         dealt = (bounds[1] if self.keeps_share else 0, sum(share.count for share in shares))
         self._from_workers = (self._arrays.rows(*dealt), self._shared.rows(*dealt))
+        self._waiting = Watch(source.name, lambda event: None, block.at)  # silence is said in `_receive`
         self._workers: list[Worker] = []
         # Workers leave SIGTERM to us, so that a process which ends without closing its engine would wait for them for
         # ever. This runs before multiprocessing waits, and where the engine is forgotten.
@@ -163,6 +165,13 @@ class GymnasiumAsync(HostEngine):
                 self._arrays.rows(*rows).copy_from(self._shared.rows(*rows))
         return self._step
 
+    def set_attribute(self, name: str, value: Any) -> None:
+        self._attributes[name] = value
+        if self._own is not None:
+            self._own.set_attribute(name, value)
+        for worker in self._workers:
+            send(worker, ("set", (name, value)))
+
     def _take_over(self) -> None:
         ours, theirs = self._from_workers
         ours.copy_from(theirs)
@@ -191,16 +200,17 @@ class GymnasiumAsync(HostEngine):
         One after another: all have to answer anyway, and a worker's death ends its stream after its last message.
         """
         dead = []
-        for worker in workers:
-            limit_seconds = self._step_timeout
-            if limit_seconds and (starting or not worker.has_answered):
-                limit_seconds = max(START_FACTOR * limit_seconds, START_SECONDS)
-            try:
-                while not self._take(self._receive(worker, limit_seconds)):
-                    pass
-                worker.has_answered = True
-            except (EOFError, OSError):
-                dead.append(worker)
+        with self._waiting:
+            for worker in workers:
+                limit_seconds = self._step_timeout
+                if limit_seconds and (starting or not worker.has_answered):
+                    limit_seconds = max(START_FACTOR * limit_seconds, START_SECONDS)
+                try:
+                    while not self._take(self._receive(worker, limit_seconds)):
+                        pass
+                    worker.has_answered = True
+                except (EOFError, OSError):
+                    dead.append(worker)
         return dead
 
     def _receive(self, worker: Worker, limit_seconds: float) -> tuple[str, Any]:
@@ -256,6 +266,8 @@ class GymnasiumAsync(HostEngine):
         share.block.at[share.first] = -1
         worker.process, worker.pipe = self._spawn(share, len(self._workers))
         worker.has_answered, worker.hung = False, ""
+        for attribute in self._attributes.items():
+            send(worker, ("set", attribute))
 
 
 def _exit_of(code: int | None) -> str:

@@ -11,6 +11,7 @@ from batchwright.envs.engines.engine import HostEngine, OnEvent, Step
 from batchwright.envs.engines.env_loop import EnvLoop
 from batchwright.envs.engines.host_arrays import action_rows
 from batchwright.envs.engines.loop_arrays import LoopArrays
+from batchwright.envs.failures import close_env
 from batchwright.envs.gymnasium_source import EnvSource, spaces_of
 from batchwright.envs.masks import Activity
 from batchwright.envs.reward_components import reward_parts, vector_names
@@ -62,6 +63,9 @@ class GymnasiumSync(HostEngine):
             self._loop.step(self._to_rows(action))
         return self._step
 
+    def set_attribute(self, name: str, value: Any) -> None:
+        self._loop.set_attribute(name, value)
+
     def close(self) -> None:
         self._loop.close()
 
@@ -78,8 +82,7 @@ def probe(source: EnvSource) -> Probed:
         activity = getattr(getattr(env, "unwrapped", env), "action_activity", None) or {}
         return (*spaces_of(env, source.name), known_limit, vector_names(env), activity)
     finally:
-        if hasattr(env, "close"):
-            env.close()
+        close_env(env)
 
 
 def as_step(observation: Spec, arrays: LoopArrays, info_keys: Sequence[str]) -> Step:

@@ -14,7 +14,7 @@ from batchwright.core.errors import UserError
 from batchwright.envs.engines.engine import HostEngine, OnEvent, Step, env_seed
 from batchwright.envs.engines.host_arrays import MEND_OBSERVATIONS, allocate_observations, native_tree, out_of_range
 from batchwright.envs.engines.step_results import one_number
-from batchwright.envs.failures import RAISED, failure
+from batchwright.envs.failures import RAISED, close_env, failure
 from batchwright.envs.gymnasium_source import EnvSource
 from batchwright.envs.masks import flat_mask, mask_size, refuse_empty
 from batchwright.envs.reward_components import REST, missing_key, reward_parts, vector_names
@@ -109,7 +109,7 @@ class GymnasiumVector(HostEngine):
         return Step(obs, reward, terminated, truncated, final_obs, extras, components, self.mask, success)
 
     def close(self) -> None:
-        self._env.close()
+        close_env(self._env)
 
     def _with_finals(
         self, observation: Any, ended: NDArray[np.bool_], info: Mapping[str, Any]

@@ -122,7 +122,7 @@ def _jax(wanted: Wanted) -> Engine:
     from batchwright.envs.engines.jax_engine import JaxEngine
 
     if wanted.info_keys:
-        raise UserError(f"the jax engine gives no info ({', '.join(wanted.info_keys)}).", ("--engine envpool",))
+        raise UserError(f"the jax engine gives no info ({', '.join(wanted.info_keys)}).", ("--engine gymnasium",))
     card = OWN_TASKS.get(wanted.name)
     if card is not None and wanted.env_kwargs:
         raise UserError(f"{wanted.name} in JAX takes no options.", ("--engine gymnasium",))
