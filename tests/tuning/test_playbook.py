@@ -38,12 +38,16 @@ DEFAULTS = {
     "value_rate_factor": 1.0,
     "gamma": 0.99,
     "entropy_start": 0.01,
+    "rollout_steps": 64,
 }
 STRATEGY = Strategy((0, 1), (1000, 1001, 1002, 1003, 1004), grids=False, search="local", search_settings=4)
 Score = Callable[[dict[str, Any], int], float | None]
+Curve = Callable[[dict[str, Any]], list[float]]
 
 
-def drive(score: Score, strategy: Strategy = STRATEGY, space: SearchSpace = SPACE) -> tuple[Any, list[Any], list[Any]]:
+def drive(
+    score: Score, strategy: Strategy = STRATEGY, space: SearchSpace = SPACE, curve: Curve = lambda numbers: []
+) -> tuple[Any, list[Any], list[Any]]:
     """(verdict, units, decisions) of the playbook, where a unit scores `score(all its numbers, seed)`."""
     steps, reply = play(space, DEFAULTS, strategy), None
     units, decisions = [], []
@@ -60,6 +64,7 @@ def drive(score: Score, strategy: Strategy = STRATEGY, space: SearchSpace = SPAC
         units += step.units
         reply = [
             {"score": score({**DEFAULTS, **unit.setting}, unit.seed), "final": None, "seed": unit.seed, "reason": "bad"}
+            | {"tenths": curve({**DEFAULTS, **unit.setting}), "noise": 0.0}
             for unit in step.units
         ]
 

@@ -15,6 +15,7 @@ import pytest
 
 import batchwright
 from batchwright.core.errors import UserError
+from batchwright.core.run_dir import RunDir
 from batchwright.tuning.tuning_ledger import TuningLedger, read_ledger
 from run_batchwright import refusal, run
 from small_runs import SMALL, record
@@ -163,6 +164,14 @@ def test_a_ledger_of_other_versions_or_with_other_results_is_refused(tuned: Path
     lines[last] = json.dumps({**json.loads(lines[last]), "score": 1e6})
     (other / "ledger.jsonl").write_text("\n".join(lines) + "\n")
     assert "does not lead to the decisions" in refusal(f"tune --resume {other}").err
+
+
+def test_two_tunings_do_not_share_a_directory(tuned: Path) -> None:
+    before = (tuned / "ledger.jsonl").read_bytes()
+    with RunDir(tuned).lock():
+        assert "already trains into" in refusal(f"tune --resume {tuned}").err
+    assert (tuned / "ledger.jsonl").read_bytes() == before
+    assert "--space cannot change" in refusal(f"tune --resume {tuned} --space other.yaml").err
 
 
 def test_the_code_that_a_strangers_tuning_names_is_not_run(tuned: Path, tmp_path: Path) -> None:

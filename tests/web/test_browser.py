@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from records import ADVICE, append, event, line, make_run
+from test_tuning_page import make_tuning, unit
 
 from batchwright.web.folder import Folder
 from batchwright.web.report import write_report
@@ -311,3 +312,25 @@ def test_a_report_opens_without_a_connection_and_prints(browser: Any, tmp_path: 
     assert all(url.startswith(("file:", "data:")) for url in asked)
     assert errors == []
     context.close()
+
+
+def test_a_tuning_is_followed_unit_by_unit(visit: Visit) -> None:
+    folder = make_tuning(visit.runs / "tuning", finished=False)
+    page = visit.open()
+    page.click("[aria-label='tunings'] a")
+    has_text(page, "h2", "Not finished")
+    has_text(page, ".phases li.now", "joint search")
+    assert page.locator("[aria-label='settings as lines'] path.line").count() == 3
+    has_text(page, ".notes li", "at the edge")
+    with (folder / "ledger.jsonl").open("a") as file:
+        file.write(json.dumps(unit(4, {"learning_rate": 0.02}, 11.0, "search")) + "\n")
+    has_text(page, "section", "Best so far: --learning-rate 0.02, score 11")
+    make_tuning(folder)
+    has_text(page, "h2", "No winner")
+    for width, scheme in ((390, "dark"), (1200, "light")):
+        other = visit.new_page(width, scheme)
+        other.goto(f"{visit.server.link}#/tuning/tuning")
+        has_text(other, "h2", "No winner")
+        assert other.evaluate("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
+        other.close()
+    assert visit.errors == []

@@ -47,6 +47,10 @@ class RunOutcome:
 class Executor(Protocol):
     """Trains runs that lie prepared in their directories; one that is finished already is not trained again."""
 
+    @property
+    def slots(self) -> int:
+        """Runs that are trained side by side."""
+
     def execute(self, runs: Iterable[Path]) -> Iterator[RunOutcome]:
         """The outcomes in order of completion; the next run is asked for when there is room for it.
 
@@ -85,6 +89,8 @@ def train_run(
 class InProcessExecutor:
     """Trains one run after the other in this process, which compiles every program once."""
 
+    slots = 1
+
     def __init__(self, writers: tuple[str, ...] = (), network: NetworkMaker | None = None, trust: bool = False) -> None:
         self.programs, self._writers, self._network, self._trust = SharedPrograms(), writers, network, trust
 
@@ -106,6 +112,10 @@ class WorkerExecutor:
         self._outcomes: queue.Queue[tuple[_Worker, RunOutcome]] = queue.Queue()
         options = {"writers": writers, "trust": trust}
         self._workers = [_Worker(self._outcomes, options) for _ in range(workers)]
+
+    @property
+    def slots(self) -> int:
+        return len(self._workers)
 
     def execute(self, runs: Iterable[Path]) -> Iterator[RunOutcome]:
         waiting, idle = iter(runs), list(self._workers)

@@ -12,22 +12,26 @@ from batchwright.core.errors import UserError
 SAMPLERS = ("sobol", "tpe", "gp")
 
 
-NEEDS = {"sobol": "scipy", "gp": "torch"}
+NEEDS = {"sobol": ("scipy",), "gp": ("scipy", "torch")}
 """What a sampler imports when it is first asked."""
 
 
-def load_optuna(sampler: str) -> Any:
+def load_optuna(sampler: str | None = None) -> Any:
     """The package, without its log lines; an error that names what is missing for a sampler."""
     try:
         import optuna
     except ImportError:
         raise UserError(
-            "the samplers sobol, tpe and gp are Optuna's, which is not installed.",
+            "the samplers sobol, tpe and gp and the export of a study need Optuna, which is not installed.",
             ["pip install 'batchwright[tune]'", "--search local", "--search none"],
         ) from None
-    needed = NEEDS.get(sampler)
-    if needed is not None and importlib.util.find_spec(needed) is None:
-        raise UserError(f"Optuna's {sampler} needs {needed}.", [f"pip install {needed}", "--search tpe"])
+    missing = [name for name in NEEDS.get(sampler or "", ()) if importlib.util.find_spec(name) is None]
+    if missing:
+        packages = " and ".join(missing)
+        raise UserError(
+            f"Optuna's sampler {sampler} needs {packages}, which is not installed.",
+            [f"pip install {' '.join(missing)}", "--search tpe"],
+        )
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 

@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchwright.tuning.judging import verdict
-from batchwright.tuning.search_space import EACH, SEARCHED, Axis, Phase, SearchSpace, Setting, nearby
+from batchwright.tuning.rollout_rule import curve_shape, next_rollout
+from batchwright.tuning.search_space import EACH, RULE, SEARCHED, Axis, Phase, SearchSpace, Setting, nearby
 
 DEFAULT_PHASE, SEARCH_PHASE, JUDGING_PHASE = "default", "search", "judging"
 SEARCH_BATCH = 4
 """Settings that a sampler suggests at once, whatever the number of workers: its suggestions depend on it."""
 NONE, LOCAL = "none", "local"
+ROLLOUT_PHASE, MOST_WALKED = "A", 2
+"""The phase of the rollout size, and the rollout sizes that it tries at most."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class Scores:
     settings: list[Setting] = field(default_factory=list)
     means: list[float | None] = field(default_factory=list)
     """None where a unit failed: such settings rank last."""
+    shapes: list[str | None] = field(default_factory=list)
+    """What each learning curve shows: see `rollout_rule`."""
 
     def of(self, setting: Setting) -> float | None:
         return self.means[self.settings.index(setting)]
@@ -78,7 +83,11 @@ class Scores:
         scores = [unit["score"] for unit in units]
         whole = bool(scores) and all(score is not None for score in scores)
         self.settings.append(setting)
+        self.shapes.append(curve_shape(units))
         self.means.append(math.fsum(scores) / len(scores) if whole else None)
+
+    def shape(self, setting: Setting) -> str | None:
+        return self.shapes[self.settings.index(setting)]
 
     def best(self, among: Iterable[Setting]) -> Setting:
         """The setting with the highest mean; the first of equal ones."""
@@ -122,16 +131,38 @@ def _try(
 def _play_phase(
     phase: Phase, best: Setting, scores: Scores, defaults: Setting, strategy: Strategy
 ) -> Generator[Step, Any, Setting]:
-    before = best
-    if phase.how == EACH:
+    before, seen = best, {}
+    if phase.how == RULE:
+        best, walked = yield from _walk(phase.axes[0], best, scores, defaults, strategy)
+        seen = {"seen": walked}
+    elif phase.how == EACH:
         best = yield from _each(phase, best, scores, defaults, strategy)
     else:
         stages = [phase.axes] if strategy.grids else [(axis,) for axis in phase.axes]
         for axes in stages:
             tried = yield from _try(scores, phase.letter, grid(axes, best, defaults), strategy)
             best = scores.best(tried)
-    yield Decision({"phase": phase.letter, **_kept(best, scores), "from": before, "edges": edges(phase, best)})
+    yield Decision({"phase": phase.letter, **_kept(best, scores), "from": before, "edges": edges(phase, best), **seen})
     return best
+
+
+def _walk(
+    axis: Axis, best: Setting, scores: Scores, defaults: Setting, strategy: Strategy
+) -> Generator[Step, Any, tuple[Setting, list[dict[str, Any]]]]:
+    """Follows the rule for the rollout size while each step is better than the one before; returns what it saw too."""
+    seen: list[dict[str, Any]] = []
+    while len(seen) < MOST_WALKED:
+        now, shape = best.get(axis.name, defaults[axis.name]), scores.shape(best)
+        value = next_rollout(axis.values, now, shape)
+        seen.append({axis.name: now, "curve": shape, "next": value})
+        if value is None:
+            break
+        setting = changed(best, axis.name, value, defaults)
+        yield from _try(scores, ROLLOUT_PHASE, [setting], strategy)
+        if _rank(scores.of(setting)) <= _rank(scores.of(best)):
+            break
+        best = setting
+    return best, seen
 
 
 def _each(
@@ -273,7 +304,9 @@ def most_units(space: SearchSpace, strategy: Strategy) -> dict[str, int]:
     found = {DEFAULT_PHASE: seeds}
     for phase in space.phases:
         sizes = [len(axis.values) for axis in phase.axes]
-        if phase.how == EACH:
+        if phase.how == RULE:
+            settings = min(MOST_WALKED, sizes[0] - 1)
+        elif phase.how == EACH:
             settings = sum(size - 1 for size in sizes) + (len(sizes) > 1)
         else:
             settings = math.prod(sizes) - 1 if strategy.grids else sum(size - 1 for size in sizes)

@@ -19,8 +19,9 @@ from batchwright.planning.plan import Plan
 Setting = dict[str, Any]
 """The numbers in which a unit differs from the default, by name."""
 
-GRID, EACH = "grid", "each"
-"""How a phase combines its axes: as a grid (or axis after axis, where a grid costs too much), or each by itself."""
+GRID, EACH, RULE = "grid", "each", "rule"
+"""How a phase combines its axes: as a grid (or axis after axis, where a grid costs too much), each by itself, or
+by the rule for the rollout size."""
 LEARNING_RATES = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3)
 GAMMAS = (0.95, 0.98, 0.99, 0.995, 0.999)
 HALF_AND_DOUBLE = (0.5, 1.0, 2.0)
@@ -163,7 +164,7 @@ def _wish_of(file: str, name: str, entry: Any, plan: Plan) -> _Wish:
 def _on_policy_wishes(plan: Plan) -> dict[str, tuple[_Wish, ...]]:
     epochs = (_Wish("epochs", (1, 2, 4)),) if plan.algo == "ppo" else ()
     return {
-        "A": (_Wish("rollout_steps", factors=HALF_AND_DOUBLE),),
+        "A": (_Wish("rollout_steps", factors=(0.25, 0.5, 1.0, 2.0, 4.0)),),
         "B": (_Wish("learning_rate", LEARNING_RATES), *epochs, _Wish("max_grad_norm", (0.5, 1.0, 2.0))),
         "C": (
             _Wish("baseline", (True, False)),
@@ -236,6 +237,8 @@ def _build(
         axes = [axis for axis in axes if len(axis.values) > 1]
         if axes:
             how = GRID if letter in ("A", "B", "D") else EACH
+            if letter == "A" and [axis.name for axis in axes] == ["rollout_steps"]:
+                how = RULE
             found.append(Phase(letter, TITLES[letter], how, tuple(axes)))
     if not found:
         raise UserError(

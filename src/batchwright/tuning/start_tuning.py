@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from batchwright.core.run_dir import RunDir, run_name
 from batchwright.core.trust import is_trusted, named_code
 from batchwright.planning.plan import Plan, TaskFacts
 from batchwright.runs.learner_threads import NPROC
-from batchwright.tuning.executors import Executor, make_executor
+from batchwright.tuning.optuna_export import check_export
 from batchwright.tuning.optuna_search import SAMPLERS, load_optuna
 from batchwright.tuning.playbook import LOCAL, NONE
 from batchwright.tuning.search_space import TITLES, SearchSpace, default_space, read_space
@@ -32,6 +32,7 @@ from batchwright.tuning.tuning_flow import (
 )
 from batchwright.tuning.tuning_ledger import FORMAT, HEADER, is_tuning, read_ledger
 from batchwright.tuning.tuning_run import UNITS_FOLDER
+from batchwright.tuning.unit_place import UnitPlace
 from batchwright.tuning.unit_runs import Objective, UnitPlanner, training_return
 
 DEFAULT_BUDGET = "30m"
@@ -52,9 +53,10 @@ class TuneRequest:
     search: str = LOCAL
     tune_seeds: int | None = None
     judge_seeds: int = 5
-    workers: int = 1
+    place: UnitPlace = field(default_factory=UnitPlace)
     run_dir: str | Path | None = None
     dry_run: bool = False
+    export_optuna: str | Path | None = None
 
     def check(self) -> None:
         """Refuses what cannot be meant, before engines are measured."""
@@ -67,6 +69,9 @@ class TuneRequest:
             raise unknown("search", self.search, SEARCHES, "--search")
         if self.search in SAMPLERS:
             load_optuna(self.search)
+        if self.export_optuna is not None:
+            check_export(self.export_optuna)
+        self.place.check()
         if self.run_dir is not None:
             if is_tuning(self.run_dir):
                 raise UserError(
@@ -110,11 +115,11 @@ def start_tuning(
     check_values(space, planner, plan)
     steps = int(plan["total_steps"]) if "total_steps" in stated else None
     options = request.options(int(plan["seed"]), steps)
-    executor, begun = make_executor(request.workers, trust=True), time.monotonic()
+    executor, begun = request.place.executor(planner.flags), time.monotonic()
     try:
-        allocation, speed = measure_and_allocate(planner, plan, space, options, executor, request.workers)
+        allocation, speed = measure_and_allocate(planner, plan, space, options, executor)
         defaults = {name: plan[name] for name in space.names}
-        expected = make_forecast(allocation, space, defaults, speed, request.workers)
+        expected = make_forecast(allocation, space, defaults, speed, executor.slots)
         expected["spent_seconds"] = round(time.monotonic() - begun, 2)
         on_message(forecast_text(request.env, plan.algo, expected, allocation.strategy.search))
         if request.dry_run:
@@ -131,7 +136,7 @@ def continue_tuning(
     folder: str | Path,
     machine: Machine,
     task: TaskFacts,
-    workers: int,
+    place: UnitPlace,
     objective: Objective | None,
     on_message: Callable[[str], None],
 ) -> TuneResult:
@@ -139,7 +144,7 @@ def continue_tuning(
     header = read_header(folder)
     os.environ.setdefault(NPROC, str(header["flags"]["learner_threads"]))
     planner = UnitPlanner(header["flags"], machine, task)
-    executor: Executor = make_executor(workers, trust=True)  # asked before
+    executor = place.executor(planner.flags)
     try:
         chosen, name = objective or training_return, objective_name(objective)
         return run_tuning(Path(folder).expanduser(), planner, executor, chosen, name, on_message)

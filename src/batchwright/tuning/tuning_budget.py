@@ -9,7 +9,7 @@ from typing import Any
 from batchwright.core.errors import UserError
 from batchwright.planning.quantity import counted
 from batchwright.tuning.playbook import LOCAL, NONE, Strategy, most_units
-from batchwright.tuning.search_space import GRID, SearchSpace
+from batchwright.tuning.search_space import EACH, GRID, SearchSpace
 
 LEAST_ITERATIONS = 10
 """A unit with fewer is no learning curve."""
@@ -20,6 +20,8 @@ COMPILED_IN = frozenset(
     | {"normalize_obs", "value_rate_factor", "updates_per_iteration", "transitions_per_update"}
 )
 """Numbers of the default spaces of which every value takes a program of its own."""
+SEARCHED_GAMMAS = 2
+"""Values of gamma that the local search adds."""
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -33,9 +35,11 @@ class Speed:
     unit_seconds: float
     """Of every unit beside its iterations: start, last evaluation, checkpoint."""
     compile_seconds: float
-    """Of every program of a new shape."""
+    """Of every value of a number that is compiled in."""
     spread: float
     """Spread of the iterations' times, as a share of their median."""
+    gamma_compiled: float = 0.0
+    """How likely gamma is compiled in: where rewards are normalised, by their discounted return."""
 
     def to_json(self) -> dict[str, float]:
         return {name: float(f"{value:.3g}") for name, value in vars(self).items()}
@@ -130,7 +134,7 @@ def _affordable(
     if steps is not None:
         return steps / count
     assert seconds is not None
-    overhead = count * speed.unit_seconds / workers + compilations(space, workers) * speed.compile_seconds
+    overhead = count * speed.unit_seconds / workers + compilations(space, speed, workers) * speed.compile_seconds
     return max(0.0, TIME_SHARE * seconds - overhead) * workers / (count * speed.seconds_per_step)
 
 
@@ -146,7 +150,7 @@ def _too_small(
     count = sum(units.values())
     needed = least * count
     minutes = (needed * speed.seconds_per_step / workers + count * speed.unit_seconds / workers) / TIME_SHARE
-    minutes = (minutes + compilations(space, workers) * speed.compile_seconds / TIME_SHARE) / 60
+    minutes = (minutes + compilations(space, speed, workers) * speed.compile_seconds / TIME_SHARE) / 60
     stated = f"--budget-steps {steps:,}" if steps is not None else f"a budget of {(seconds or 0) / 60:.3g} minutes"
     enough = f"--budget-steps {needed}" if steps is not None else f"--budget {minutes * 1.02 + 0.05:.1f}m"
     return UserError(
@@ -156,20 +160,25 @@ def _too_small(
     )
 
 
-def compilations(space: SearchSpace, workers: int) -> int:
-    """Times that programs are compiled one after the other, about: for every value of a number that is compiled in.
+def compilations(space: SearchSpace, speed: Speed, workers: int) -> float:
+    """Programs that are compiled one after the other, about: the default's, one for every other value of a number that
+    is compiled in, and one where changes are tried together.
 
-    The measurement of the speed has compiled the default in one worker.
+    The measurement of the speed has compiled what all of them share in one worker.
     """
-    axes = [axis for phase in space.phases for axis in phase.axes if axis.name in COMPILED_IN]
-    return sum(len(axis.values) - 1 for axis in axes) + (workers > 1)
+    found = 1.0 + (workers > 1)
+    for phase in space.phases:
+        compiled = [axis for axis in phase.axes if axis.name in COMPILED_IN]
+        found += sum(len(axis.values) - 1 for axis in compiled) + (phase.how == EACH and len(compiled) > 1)
+        found += speed.gamma_compiled * sum(len(axis.values) - 1 for axis in phase.axes if axis.name == "gamma")
+    return found + speed.gamma_compiled * SEARCHED_GAMMAS
 
 
 def forecast(
     allocation: Allocation, space: SearchSpace, defaults: dict[str, Any], speed: Speed, workers: int
 ) -> dict[str, Any]:
     """{"units", "steps", "seconds", "within"}: `within` is how far off the time may be, as a share."""
-    seconds = compilations(space, workers) * speed.compile_seconds
+    seconds = compilations(space, speed, workers) * speed.compile_seconds
     for letter, count in allocation.units.items():
         work = allocation.unit_steps * speed.seconds_per_step * _cost(letter, space, defaults, speed)
         seconds += count * (work + speed.unit_seconds) / workers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +97,14 @@ def step_multiple(plan: Plan, space: SearchSpace) -> int:
 
 
 def measure_and_allocate(
-    planner: UnitPlanner, plan: Plan, space: SearchSpace, options: TuneOptions, executor: Executor, workers: int
+    planner: UnitPlanner, plan: Plan, space: SearchSpace, options: TuneOptions, executor: Executor
 ) -> tuple[Allocation, Speed]:
     """What the budget is spent on, from the measured speed of the default setting."""
     options.check()
     warmup = int(plan.get("warmup_steps") or 0)
     speed = measure_speed(planner, executor, iteration_steps(plan), warmup)
+    tuned = space.axis("normalize_rewards") is not None
+    speed = replace(speed, gamma_compiled=0.5 if tuned else float(bool(plan.get("normalize_rewards"))))
     ways = strategies(base_strategy(options), options.tune_seeds is None, options.first_seed)
     allocation = allocate(
         space,
@@ -110,7 +112,7 @@ def measure_and_allocate(
         steps=options.steps,
         seconds=options.seconds,
         speed=speed,
-        workers=workers,
+        workers=executor.slots,
         wanted_steps=options.unit_steps or int(plan["total_steps"]),
         length_is_stated=options.unit_steps is not None,
         iteration_steps=iteration_steps(plan) + warmup,

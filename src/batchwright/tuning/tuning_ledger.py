@@ -12,7 +12,7 @@ from batchwright.core.errors import UserError
 from batchwright.watch.json_lines import JsonLines, read_lines
 
 LEDGER_FILE = "ledger.jsonl"
-FORMAT = 1
+FORMAT = 2
 HEADER, FORECAST, UNIT, DECISION = "header", "forecast", "unit", "decision"
 TIMES = ("seconds", "unix_seconds")
 

@@ -18,6 +18,7 @@ from batchwright.tuning.unit_runs import Objective, UnitPlanner, unit_result
 
 UNITS_FOLDER = "units"
 SKIPPED, REFUSED = "skipped", "refused"
+NO_RESULT: dict[str, Any] = {"score": None, "final": None, "tenths": [], "noise": 0.0, "env_steps": 0, "digest": ""}
 
 
 class TuningInterrupted(Exception):  # noqa: N818 - a stop that was asked for, not an error
@@ -129,8 +130,7 @@ class TuningRun:
 
     def _record(self, outcome: RunOutcome, request: UnitRequest) -> None:
         done = outcome.status == FINISHED
-        nothing = {"score": None, "final": None, "env_steps": 0, "digest": ""}
-        result = unit_result(outcome.run, self.unit_steps, self.objective) if done else nothing
+        result = unit_result(outcome.run, self.unit_steps, self.objective) if done else NO_RESULT
         reason = outcome.reason
         if done and result["score"] is None:
             reason = "no episode ended, or its objective is not finite"
@@ -139,7 +139,7 @@ class TuningRun:
             shutil.rmtree(outcome.run / "checkpoints", ignore_errors=True)
 
     def _skip(self, request: UnitRequest, status: str, reason: str) -> None:
-        self._write(request, status, reason, 0.0, {"score": None, "final": None, "env_steps": 0, "digest": ""})
+        self._write(request, status, reason, 0.0, NO_RESULT)
 
     def _write(self, request: UnitRequest, status: str, reason: str, seconds: float, result: dict[str, Any]) -> None:
         key = self._key(request)

@@ -17,6 +17,7 @@ from batchwright.planning.plan import Plan, TaskFacts
 from batchwright.regimes import refuse_untrainable
 from batchwright.runs.launch import create_run
 from batchwright.runs.learner_threads import with_threads
+from batchwright.tuning.rollout_rule import tenths_of
 from batchwright.tuning.search_space import Setting
 from batchwright.watch.lines import RETURN
 from batchwright.watch.metric_log import read_events, read_metrics
@@ -79,14 +80,20 @@ def score_of(records: Sequence[Mapping[str, Any]], steps: int, objective: Object
 
 
 def unit_result(run: Path, steps: int, objective: Objective) -> dict[str, Any]:
-    """{"score", "final", "env_steps", "digest"} of a finished unit."""
+    """{"score", "final", "tenths", "noise", "env_steps", "digest"} of a finished unit; `tenths` is its curve."""
     directory = RunDir(run)
     records = read_metrics(directory.metrics_path)
     evaluations = [event for event in read_events(directory.events_path) if event["kind"] == "evaluation"]
     returns = [value for value in evaluations[-1]["returns"] if value is not None] if evaluations else []
+    score = score_of(records, steps, objective)
+    found = [(int(record["env_steps"]), objective(record)) for record in records]
+    points = [(at, float(value)) for at, value in found if value is not None]
+    tenths, noise = ([], 0.0) if score is None else tenths_of(points, steps)
     return {
-        "score": score_of(records, steps, objective),
+        "score": score,
         "final": math.fsum(returns) / len(returns) if returns else None,
+        "tenths": tenths,
+        "noise": noise,
         "env_steps": int(records[-1]["env_steps"]) if records else 0,
         "digest": records[-1].get("parameters_digest", "") if records else "",
     }

@@ -13,6 +13,8 @@ DEEPEST = 3
 MOST_RUNS = 2000
 RUN_FILES = ("plan.json", "config.yaml", "metrics.jsonl")
 """Any of them makes a folder a run; a damaged run is shown as far as possible."""
+TUNING_FILE = "ledger.jsonl"
+"""Makes a folder a tuning; its runs lie below."""
 
 
 class Folder:
@@ -21,7 +23,7 @@ class Folder:
     def __init__(self, path: Path, only: str | None = None) -> None:
         self.path = path.resolve()
         self.only = only
-        """The only run to show, if the user named a run instead of a folder."""
+        """The only run or tuning to show, if the user named one instead of a folder."""
 
     def open_file(self, name: str) -> int:
         """A descriptor of a regular file; OSError if it is missing or reached through a link."""
@@ -49,11 +51,19 @@ class Folder:
 
     def run_names(self) -> tuple[list[str], int]:
         """The names of all runs, and the number of links that were skipped."""
-        if self.only is not None:
-            return ([self.only] if self.holds_run(self.only) else []), 0
+        names, _, links = self.scan()
+        return names, links
+
+    def scan(self) -> tuple[list[str], list[str], int]:
+        """The names of all runs, those of all tunings, and the number of links that were skipped."""
         names: list[str] = []
+        tunings: list[str] = []
         links = 0
         waiting = [("", 0)]
+        if self.only is not None:
+            if self.holds_run(self.only) or not self._holds(self.only, (TUNING_FILE,)):
+                return ([self.only] if self.holds_run(self.only) else []), [], 0
+            tunings, waiting = [self.only], [(self.only, 1)]
         while waiting and len(names) < MOST_RUNS:
             name, depth = waiting.pop()
             for entry in self.entries(name):
@@ -63,15 +73,21 @@ class Folder:
                 elif _is_folder(entry) and not entry.name.startswith("."):
                     if self.holds_run(inner):
                         names.append(inner)
-                    elif depth + 1 < DEEPEST:
+                        continue
+                    if self._holds(inner, (TUNING_FILE,)):
+                        tunings.append(inner)
+                    if depth + 1 < DEEPEST:
                         waiting.append((inner, depth + 1))
-        return sorted(names), links
+        return sorted(names), sorted(tunings), links
 
     def holds_run(self, name: str) -> bool:
         """Whether a folder has any of the files of a run."""
+        return self._holds(name, RUN_FILES)
+
+    def _holds(self, name: str, files: tuple[str, ...]) -> bool:
         try:
             with self._directory(_parts(name)) as directory:
-                return any(_is_file(file, directory) for file in RUN_FILES)
+                return any(_is_file(file, directory) for file in files)
         except OSError:
             return False
 

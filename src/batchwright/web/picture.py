@@ -88,6 +88,15 @@ def _cut_of(quantities: Mapping[str, Any]) -> EpisodeCut:
     return episode_cut({n: Quantity(n, _whole(q.get("value")), "", "", str(q.get("source"))) for n, q in found.items()})
 
 
+def _buffer(capacity: Number, steps: Number) -> dict[str, Any]:
+    """The replay buffer, drawn as the iterations that it holds."""
+    lines = [f"up to {_of(capacity, 'transition')}"]
+    if not capacity or not steps:
+        return {"title": "Replay buffer", "lines": lines}
+    held = max(1, int(capacity // steps))
+    return {"title": "Replay buffer", "lines": [*lines, f"of the newest {_of(held, 'iteration')}"], "cells": held}
+
+
 def _replay(values: dict[str, Number]) -> dict[str, Any]:
     envs, steps = values.get("num_envs"), values.get("rollout_steps")
     drawn = values.get("transitions_per_update")
@@ -105,14 +114,15 @@ def _replay(values: dict[str, Number]) -> dict[str, Any]:
                 ],
                 "grid": [envs, steps],
             },
-            {"title": "Replay buffer", "lines": [f"up to {_of(values.get('replay_transitions'), 'transition')}"]},
+            _buffer(values.get("replay_transitions"), values.get("steps_per_iteration")),
             {
                 "title": "Update",
                 "lines": [_of(values.get("updates_per_iteration"), "optimiser step"), *draws],
                 "cells": values.get("updates_per_iteration"),
             },
         ],
-        "loop": f"{_of(values.get('iterations'), 'iteration')}; {_n(values.get('updates_per_step'))} updates per step, "
+        "loop": f"{_of(values.get('iterations'), 'iteration')}; "
+        f"{_of(values.get('updates_per_step'), 'update')} per step, "
         f"{_n(values.get('reuse'))} draws per transition",
     }
 

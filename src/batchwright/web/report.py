@@ -33,7 +33,7 @@ MOST_VIDEO_BYTES = 8_000_000
 _HEAD_BYTES = 4096
 _MARK = b"""<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-"""
 """What the head of every report has, those of earlier versions included."""
-SCRIPTS = ("charts.js", "shapes.js", "view.js", "tuning.js", "report.js")
+SCRIPTS = ("charts.js", "shapes.js", "view.js", "tuning_charts.js", "tuning.js", "report.js")
 
 
 def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> Path:

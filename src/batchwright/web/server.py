@@ -18,10 +18,12 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from batchwright.core.errors import UserError
 from batchwright.web.assets import PAGE, asset
 from batchwright.web.describe import curves, details
-from batchwright.web.folder import Folder
+from batchwright.web.folder import TUNING_FILE, Folder
 from batchwright.web.record import VIDEO_TYPES, RunRecord
+from batchwright.web.tuning_report import describe_tuning, read_tuning, tuning_summary
 
 READ_SECONDS = 0.4
 """Time per request for parsing records: large ones are read over several requests."""
@@ -57,14 +59,55 @@ class Watcher:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self._records: dict[str, RunRecord] = {}
+        self._tunings: dict[str, tuple[int, dict[str, Any]]] = {}
+        """By name: the size of the ledger when it was last read, and what the list shows of it."""
         self._lock = threading.Lock()
 
     def records(self) -> tuple[dict[str, RunRecord], int]:
         """The current runs by name, and the number of links that were skipped."""
-        names, links = self.folder.run_names()
+        records, _, links = self._scan()
+        return records, links
+
+    def _scan(self) -> tuple[dict[str, RunRecord], list[str], int]:
+        names, tunings, links = self.folder.scan()
         with self._lock:
             self._records = {name: self._records.get(name) or RunRecord(self.folder, name) for name in names}
-            return dict(self._records), links
+            return dict(self._records), tunings, links
+
+    def tuning(self, name: str) -> dict[str, Any]:
+        """One tuning by name; `Refused` if there is none, or its ledger is damaged."""
+        if name not in self._scan()[1]:
+            raise Refused(HTTPStatus.NOT_FOUND, "no such tuning")
+
+        def read(run: str) -> RunRecord:
+            try:
+                record = self.record(run)
+            except Refused:  # a unit whose folder was removed: the ledger has its score
+                record = RunRecord(self.folder, run)
+            record.refresh()
+            record.read_metrics()
+            return record
+
+        try:
+            return describe_tuning(self.folder, name, read)
+        except UserError as error:
+            raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, error.message) from None
+
+    def _list_tunings(self, names: list[str]) -> list[dict[str, Any]]:
+        """A row for each tuning; a ledger is read again when it has grown."""
+        rows = []
+        for name in names:
+            try:
+                with os.fdopen(self.folder.open_file(f"{name}/{TUNING_FILE}"), "rb") as file:
+                    size = os.fstat(file.fileno()).st_size
+                known = self._tunings.get(name)
+                if known is None or known[0] != size:
+                    known = size, tuning_summary(read_tuning(self.folder, name))
+                    self._tunings[name] = known
+            except OSError:
+                continue
+            rows.append({"name": name, "stamp": known[0], **known[1]})
+        return rows
 
     def record(self, name: str) -> RunRecord:
         """One run by name; `Refused` with 404 if there is none."""
@@ -80,7 +123,7 @@ class Watcher:
         self, requested: list[tuple[str, tuple[int, ...] | None]], points: int, bands: bool, window: Window = None
     ) -> dict[str, Any]:
         """A summary of every run, and the curves of the requested ones; None for a run that is gone."""
-        records, links = self.records()
+        records, tunings, links = self._scan()
         for record in records.values():
             record.refresh()
         _read_on([records[name] for name, _ in requested if name in records])
@@ -92,7 +135,8 @@ class Watcher:
             if found[name] is not None:
                 found[name]["videos"] = records[name].videos()
         rows = [record.summary() for record in records.values()]
-        return {"folder": self.folder.path.name, "now": time.time(), "links": links, "runs": rows, "curves": found}
+        head = {"folder": self.folder.path.name, "now": time.time(), "links": links}
+        return {**head, "runs": rows, "tunings": self._list_tunings(tunings), "curves": found}
 
 
 def _read_on(records: list[RunRecord]) -> None:
@@ -182,6 +226,8 @@ class _Handler(BaseHTTPRequestHandler):
             record = watcher.record(_one(query, "run"))
             record.refresh()
             return details(record)
+        if path == "/api/tuning":
+            return watcher.tuning(_one(query, "tuning"))
         raise Refused(HTTPStatus.NOT_FOUND, "no such page")
 
     def _check_host(self) -> None:

@@ -1,44 +1,106 @@
-"""The report of a tuning: its verdict, every setting by phase, what each number did, and its cost."""
+"""A tuning as the report and the live page show it: phases, settings, what each number did, verdict and cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from batchwright.core.errors import UserError
 from batchwright.tuning.settings_text import show_setting
-from batchwright.tuning.tuning_ledger import DECISION, FORECAST, HEADER, LEDGER_FILE, UNIT, read_ledger
+from batchwright.tuning.tuning_ledger import DECISION, FORECAST, HEADER, LEDGER_FILE, UNIT
 from batchwright.watch.lines import RETURN
-from batchwright.web.figures import figures_of
 from batchwright.web.folder import Folder
 from batchwright.web.groups import median_curves
 from batchwright.web.record import RunRecord
+from batchwright.web.tuning_effects import effects, interactions, show_number
 
-JUDGING = "judging"
+JUDGING, SKIPPED = "judging", "skipped"
 MOST_CURVES = 8
 """Settings of a phase whose curves are drawn: the best ones."""
+LARGEST_LEDGER_BYTES = 64_000_000
+OTHER_TITLES = {"default": "the default", "search": "joint search", JUDGING: "judging on fresh seeds"}
 Line = Mapping[str, Any]
+RecordOf = Callable[[str], RunRecord]
 
 
-def tuning_data(folder: Path) -> dict[str, Any]:
-    """What the page draws of a tuning, finished or not; all of it comes from the ledger and the units' records."""
-    lines = read_ledger(folder / LEDGER_FILE)
-    header = next((line for line in lines if line["kind"] == HEADER), {})
-    units = sorted((line for line in lines if line["kind"] == UNIT), key=lambda unit: int(unit["unit"]))
-    decisions = {str(line.get("phase")): line for line in lines if line["kind"] == DECISION}
-    expected = next((line for line in lines if line["kind"] == FORECAST), {})
-    final = decisions.get(JUDGING)
-    phases = [_phase(folder, phase, units, decisions, header) for phase in dict.fromkeys(u["phase"] for u in units)]
+def tuning_data(path: Path) -> dict[str, Any]:
+    """What the report draws of the tuning in a folder, finished or not."""
+    folder = Folder(path.parent)
+
+    def read(name: str) -> RunRecord:
+        record = RunRecord(folder, name)
+        record.refresh()
+        record.read_metrics()
+        return record
+
+    return describe_tuning(folder, path.name, read)
+
+
+def describe_tuning(folder: Folder, name: str, record_of: RecordOf) -> dict[str, Any]:
+    """The same for a tuning by its name in a folder of runs; a damaged ledger is refused."""
+    try:
+        return _describe(read_tuning(folder, name), lambda key: record_of(f"{name}/units/{key}"))
+    except (KeyError, TypeError, AttributeError, ValueError, StopIteration) as error:
+        raise UserError(f"the ledger of {name} is damaged ({type(error).__name__}).", ["look at its units"]) from None
+
+
+def read_tuning(folder: Folder, name: str) -> list[dict[str, Any]]:
+    """The lines of a ledger; those that cannot be read are passed over."""
+    lines = []
+    for text in folder.read_file(f"{name}/{LEDGER_FILE}", LARGEST_LEDGER_BYTES).splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(line, dict) and isinstance(line.get("kind"), str):
+            lines.append(line)
+    return lines
+
+
+def tuning_summary(lines: Sequence[Line]) -> dict[str, Any]:
+    """One row of a list of tunings."""
+    header: Line = next((line for line in lines if line["kind"] == HEADER), {})
+    expected: Line = next((line for line in lines if line["kind"] == FORECAST), {})
+    units = [line for line in lines if line["kind"] == UNIT]
+    final: Line = next((line for line in lines if line["kind"] == DECISION and line.get("phase") == JUDGING), {})
+    winner = final.get("winner")
     return {
         "env": str(header.get("env", "?")),
         "algo": str(header.get("algo", "?")),
-        "unit_steps": header.get("unit_steps"),
-        "objective": str(header.get("objective", "")),
+        "units": len(units),
+        "most_units": expected.get("units"),
+        "phase": str(units[-1].get("phase")) if units else "",
+        "finished": bool(final),
+        "winner": show_setting(winner) if isinstance(winner, dict) else None,
+    }
+
+
+def _describe(lines: Sequence[Line], record_of: RecordOf) -> dict[str, Any]:
+    header = next(line for line in lines if line["kind"] == HEADER)
+    units = sorted((line for line in lines if line["kind"] == UNIT), key=lambda unit: int(unit["unit"]))
+    decisions = {str(line.get("phase")): line for line in lines if line["kind"] == DECISION}
+    expected: Line = next((line for line in lines if line["kind"] == FORECAST), {})
+    final, defaults = decisions.get(JUDGING), header["defaults"]
+    scored = [unit for unit in units if unit["phase"] != JUDGING and unit["score"] is not None]
+    phases = [
+        _phase(record_of, phase, units, decisions, header, expected) for phase in _phase_names(units, header, expected)
+    ]
+    return {
+        "env": str(header["env"]),
+        "algo": str(header["algo"]),
+        "unit_steps": header["unit_steps"],
+        "objective": str(header["objective"]),
         "verdict": None if final is None else _verdict(final),
         "phases": phases,
-        "effects": effects(units, header),
+        "settings": _settings(units, defaults),
+        "axes": [str(name) for name in defaults if _varies(units, name, defaults[name])],
+        "edges": [text for phase in phases for text in phase["edges"]],
+        "effects": effects(scored, defaults),
+        "interactions": interactions(scored, defaults),
         "cost": _cost(units, expected),
         "failed": [
             [show_setting(unit["setting"]), str(unit["seed"]), unit["status"], str(unit["reason"])]
@@ -54,8 +116,19 @@ def _verdict(final: Line) -> dict[str, Any]:
     return {"winner": None if winner is None else show_setting(winner), "reason": final["reason"], "rows": rows}
 
 
+def _phase_names(units: Sequence[Line], header: Line, expected: Line) -> list[str]:
+    """Phases in the order in which they are played, those that have not begun too."""
+    planned = expected.get("units_by_phase") or {}
+    return list(dict.fromkeys([*planned, *(str(unit["phase"]) for unit in units)]))
+
+
 def _phase(
-    folder: Path, phase: str, units: Sequence[Line], decisions: Mapping[str, Line], header: Line
+    record_of: RecordOf,
+    phase: str,
+    units: Sequence[Line],
+    decisions: Mapping[str, Line],
+    header: Line,
+    expected: Line,
 ) -> dict[str, Any]:
     by_setting: dict[str, list[Line]] = {}
     for unit in units:
@@ -63,20 +136,34 @@ def _phase(
             by_setting.setdefault(show_setting(unit["setting"]), []).append(unit)
     means = {label: _mean(lines) for label, lines in by_setting.items()}
     ranked = sorted(by_setting, key=lambda label: (means[label] is None, -(means[label] or 0.0)))
-    titles = {entry["letter"]: entry["title"] for entry in header.get("space", [])}
+    titles = {entry["letter"]: entry["title"] for entry in header["space"]}
     decision = decisions.get(phase, {})
     return {
         "letter": phase,
-        "title": f"{phase}: {titles[phase]}" if phase in titles else phase,
+        "title": f"{phase}: {titles[phase]}" if phase in titles else OTHER_TITLES.get(phase, phase),
+        "units": sum(len(lines) for lines in by_setting.values()),
+        "most_units": (expected.get("units_by_phase") or {}).get(phase),
+        "decided": phase in decisions,
         "best": show_setting(decision["best"]) if "best" in decision else None,
+        "seen": [_seen(step) for step in decision.get("seen", [])],
         "edges": [_edge(name, header) for name in decision.get("edges", [])],
-        "rows": [[label, means[label], len(by_setting[label])] for label in ranked],
+        "rows": [
+            [label, means[label], [line["score"] for line in by_setting[label]], str(by_setting[label][0]["status"])]
+            for label in ranked
+        ],
         "curves": [
-            {"label": label, "curves": _curves(folder, by_setting[label])}
+            {"label": label, "curves": _curves(record_of, by_setting[label])}
             for label in ranked[:MOST_CURVES]
             if means[label] is not None
         ],
     }
+
+
+def _seen(step: Line) -> str:
+    shape = {"swings": "returns swing", "crawls": "learning crawls", "steady": "the curve levels off"}
+    size, following = step["rollout_steps"], step["next"]
+    then = "kept" if following is None else f"{following} tried"
+    return f"rollout of {size} steps: {shape.get(str(step['curve']), 'no curve')}, {then}"
 
 
 def _edge(name: str, header: Line) -> str:
@@ -89,41 +176,34 @@ def _mean(lines: Sequence[Line]) -> float | None:
     return None if None in scores or not scores else float(np.mean(scores))
 
 
-def _curves(folder: Path, lines: Sequence[Line]) -> dict[str, Any]:
+def _curves(record_of: RecordOf, lines: Sequence[Line]) -> dict[str, Any]:
     """The median training return of a setting's units over steps."""
-    records = []
-    for line in lines:
-        record = RunRecord(Folder(folder), f"units/{line['key']}")
-        record.refresh()
-        record.read_metrics()
-        records.append(record)
-    found = median_curves(records)
-    kept = {side: {RETURN: found[side][RETURN]} for side in ("mean", "low", "high") if RETURN in found[side]}
-    figures = [figure.to_json() for figure in figures_of([RETURN])]
-    return {**found, **{side: kept.get(side, {}) for side in ("mean", "low", "high")}, "figures": figures}
+    return median_curves([record_of(str(line["key"])) for line in lines], only=[RETURN])
 
 
-def effects(units: Sequence[Line], header: Line) -> list[dict[str, Any]]:
-    """For each tuned number and each of its values: settings, mean score and spread over all that had it."""
-    tuned = [unit for unit in units if unit["phase"] != JUDGING and unit["score"] is not None]
+def _varies(units: Sequence[Line], name: str, default: Any) -> bool:
+    return any(unit["setting"].get(name, default) != default for unit in units)
+
+
+def _settings(units: Sequence[Line], defaults: Line) -> list[dict[str, Any]]:
+    """Every setting that was tried while tuning, in the order of its first unit, with all its numbers."""
+    groups: dict[str, list[Line]] = {}
+    for unit in units:
+        if unit["phase"] != JUDGING and unit["status"] != SKIPPED:
+            groups.setdefault(show_setting(unit["setting"]), []).append(unit)
     found = []
-    for name, default in header.get("defaults", {}).items():
-        by_value: dict[Any, list[float]] = {}
-        for unit in tuned:
-            by_value.setdefault(unit["setting"].get(name, default), []).append(unit["score"])
-        if len(by_value) > 1:
-            ordered = sorted(by_value.items(), key=lambda pair: (str(type(pair[0])), pair[0]))
-            means = [float(np.mean(scores)) for _, scores in ordered]
-            rows = [
-                [str(value), mean, float(np.min(scores)), float(np.max(scores)), len(scores)]
-                for (value, scores), mean in zip(ordered, means, strict=True)
-            ]
-            found.append({"name": name, "default": str(default), "rows": rows, "range": max(means) - min(means)})
-    return sorted(found, key=lambda effect: -effect["range"])
+    for label, lines in groups.items():
+        numbers = {**defaults, **lines[0]["setting"]}
+        plain = {
+            name: value if isinstance(value, (int, float)) and not isinstance(value, bool) else show_number(value)
+            for name, value in numbers.items()
+        }
+        found.append({"label": label, "phase": str(lines[0]["phase"]), "values": plain, "score": _mean(lines)})
+    return found
 
 
 def _cost(units: Sequence[Line], expected: Line) -> dict[str, Any]:
-    done = [unit for unit in units if unit["status"] != "skipped"]
+    done = [unit for unit in units if unit["status"] != SKIPPED]
     return {
         "units": len(done),
         "skipped": len(units) - len(done),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-PAGE = ("page.html", "style.css", "charts.js", "shapes.js", "view.js", "page.js")
+PAGE = ("page.html", "style.css", "charts.js", "shapes.js", "view.js", "tuning_charts.js", "tuning.js", "page.js")
 """Files that the server delivers."""
 
 

@@ -12,9 +12,11 @@
     const [, kind, names] = location.hash.split("/");
     const decode = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
     if (kind === "run" && names) return { kind, names: [decode(names)] };
+    if (kind === "tuning" && names) return { kind, names: [], tuning: decode(names) };
     if (kind === "compare" && names) return { kind, names: [...new Set(names.split(",").map(decode))].slice(0, 100) };
     return { kind: "list", names: [] };
   };
+  const tuningLink = (name) => `#/tuning/${encodeURIComponent(name)}`;
   const runLink = (name) => `#/run/${encodeURIComponent(name)}`;
   const compareLink = (names) => `#/compare/${names.map(encodeURIComponent).join(",")}`;
 
@@ -77,7 +79,7 @@
     const route = routeOf();
     if (view && view.close) view.close();
     curves.clear();
-    view = { list: listView, run: runView, compare: compareView }[route.kind](route);
+    view = { list: listView, run: runView, compare: compareView, tuning: tuningView }[route.kind](route);
     window.scrollTo(0, 0);
     if (state) view.update(state).catch(() => {});
     clearTimeout(timer);
@@ -106,8 +108,18 @@
     const empty = BW.el("div", { class: "empty-state", hidden: true });
     const notes = BW.el("p", { class: "muted" });
     const count = BW.el("span", { class: "muted" });
+    const tunings = BW.el("section", { hidden: true });
+    let listed = "";
+    const listTunings = (found) => {
+      tunings.hidden = !found.length;
+      if (listed === JSON.stringify(found)) return;
+      listed = JSON.stringify(found);
+      const row = (t) => BW.el("tr", {}, BW.el("td", { class: "name" }, BW.el("a", { href: tuningLink(t.name) }, t.name)), BW.el("td", {}, `${BW.env(t.env)} `, BW.el("small", {}, t.algo)),
+        BW.el("td", {}, BW.bar(t.most_units && !t.finished ? Math.min(1, t.units / t.most_units) : t.finished ? 1 : null, `${t.units}${t.most_units ? ` of at most ${t.most_units}` : ""} units`)), BW.el("td", {}, t.finished ? (t.winner === null ? "no winner" : `winner: ${t.winner}`) : t.phase ? `phase ${t.phase}` : "measuring"));
+      tunings.replaceChildren(BW.el("h2", {}, "Tunings"), BW.el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "tunings" }, BW.el("table", {}, BW.el("thead", {}, BW.el("tr", {}, ...["tuning", "task", "progress", "outcome"].map((t) => BW.el("th", { scope: "col" }, t)))), BW.el("tbody", {}, ...found.map(row)))));
+    };
     const table = BW.el("table", { class: "runs" }, BW.el("thead", {}, BW.el("tr", {}, BW.el("th", { class: "choose" }, all), ...heads)), body);
-    main.replaceChildren(BW.el("div", { class: "bar" }, BW.el("h1", {}, "Runs"), count, search, compare), empty, BW.el("div", { class: "scroll" }, table), notes);
+    main.replaceChildren(BW.el("div", { class: "bar" }, BW.el("h1", {}, "Runs"), count, search, compare), empty, BW.el("div", { class: "scroll" }, table), notes, tunings);
 
     const updateCompareButton = () => {
       const names = [...rows.keys()].filter((name) => chosen.has(name));
@@ -131,7 +143,7 @@
       if (row.shown === key) return;
       row.shown = key;
       row.run = run;
-      row.cells.status.replaceChildren(BW.chip(run.status), ...(run.advice ? [BW.el("span", { class: "count", title: "advice" }, `${run.advice} advice`)] : []), ...(run.notes.length ? [BW.el("span", { class: "count", title: run.notes.join("\n") }, "note")] : []));
+      row.cells.status.replaceChildren(BW.chip(run.status), ...(run.advice ? [BW.el("span", { class: "count", title: "advice" }, run.advice === 1 ? "1 finding" : `${run.advice} findings`)] : []), ...(run.notes.length ? [BW.el("span", { class: "count", title: run.notes.join("\n") }, "note")] : []));
       row.cells.task.replaceChildren(BW.el("span", { title: run.env }, BW.env(run.env) || "–"), " ", BW.el("small", {}, [run.algo, run.seed === null ? "" : `seed ${run.seed}`].filter(Boolean).join(", ")));
       row.cells.return.textContent = BW.figure(run.return);
       row.cells.evaluation.textContent = BW.figure(run.evaluation);
@@ -159,6 +171,7 @@
       for (const run of fresh.runs) fill(rows.get(run.name) || add(run.name), run, fresh.now);
       arrange();
       updateCompareButton();
+      listTunings(fresh.tunings);
       table.hidden = !rows.size;
       empty.hidden = !!rows.size;
       if (!rows.size) empty.replaceChildren(BW.el("p", {}, `There is no run in ${fresh.folder} yet. One appears here as pollNow as it starts:`), BW.el("pre", {}, "batchwright train CartPole-v1"));
@@ -225,6 +238,25 @@
       }
     };
     return { route, update, viewState };
+  };
+
+  /* One tuning: asked for again when its ledger has grown. */
+  const tuningView = (route) => {
+    const name = route.tuning, head = BW.el("div", { class: "head" }, BW.el("h1", {}, name)), gone = BW.el("p", { class: "banner", hidden: true }), body = BW.el("div"), shown = new BW.TuningView(body);
+    document.title = `${name} · Batchwright`;
+    main.replaceChildren(BW.el("p", { class: "crumbs" }, BW.el("a", { href: "#/" }, "all runs")), head, gone, body);
+    let stamp = null;
+    const update = async (fresh) => {
+      const tuning = fresh.tunings.find((t) => t.name === name);
+      gone.hidden = !!tuning;
+      gone.textContent = stamp === null ? "There is no tuning of this name in the folder." : "This tuning was removed from the folder. Its last data is still shown.";
+      if (!tuning || tuning.stamp === stamp) return;
+      const found = await ask(`/api/tuning?${new URLSearchParams({ tuning: name })}`);
+      stamp = tuning.stamp;
+      head.replaceChildren(BW.el("h1", {}, name), BW.chip(tuning.finished ? "finished" : "not finished"), BW.el("span", { class: "muted" }, `${BW.env(found.env)} · tuning of ${found.algo}`));
+      shown.update(found);
+    };
+    return { route, update };
   };
 
   /* Several runs overlaid. */

@@ -70,12 +70,20 @@
     if (data.groups.length === 1) main.append(planOf(first));
   };
 
-  if (data.tuning) BW.tuningReport(main, data.tuning, curvesSection); else if (data.groups.length) several(); else one(data.runs[0]);
+  const tuned = () => {
+    main.append(BW.el("div", { class: "head" }, BW.el("h1", {}, data.title)));
+    const body = BW.el("div"), shown = new BW.TuningView(body);
+    main.append(body);
+    shown.update(data.tuning);
+    return [...shown.states.values()];
+  };
+  const states = data.tuning ? tuned() : [viewState];
+  if (!data.tuning) { if (data.groups.length) several(); else one(data.runs[0]); }
   main.append(foot());
   /* Printing includes charts that were never scrolled to and collapsed sections. */
   const printAll = () => {
     for (const draw of BW.resizable) draw(PRINTED_PIXELS);
-    for (const node of document.querySelectorAll("details")) node.open = true; for (const chart of viewState.charts) if (chart.stale) chart.draw(); };
+    for (const node of document.querySelectorAll("details")) node.open = true; for (const chart of states.flatMap((s) => [...s.charts])) if (chart.stale) chart.draw(); };
   window.addEventListener("beforeprint", printAll);
   window.addEventListener("afterprint", () => { for (const draw of BW.resizable) draw(); });
 })();

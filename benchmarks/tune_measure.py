@@ -1,0 +1,194 @@
+"""What `batchwright tune` promises, measured: planted cases, forecasts, budgets, programs that are shared.
+
+python benchmarks/tune_measure.py [--parts planted forecast budget shared] [--nothing 10]
+Every tuning is kept in the JSON file at once; those that are there are not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from batchwright.api import set_up_jax
+
+set_up_jax()
+
+import batchwright  # noqa: E402
+from batchwright.api import task_facts  # noqa: E402
+from batchwright.core.machine import probe_machine  # noqa: E402
+from batchwright.envs.catalog import describe  # noqa: E402
+from batchwright.tuning.executors import InProcessExecutor, WorkerExecutor  # noqa: E402
+from batchwright.tuning.tuning_ledger import read_ledger  # noqa: E402
+from batchwright.tuning.unit_runs import UnitPlanner  # noqa: E402
+
+RESULTS = Path(__file__).parent / "results" / "tune_measure.json"
+ENVS = Path(__file__).with_name("planted_envs.py").resolve()
+SMALL = {"engine": "gymnasium-sync", "num_envs": 4, "minibatches": 2, "epochs": 2, "hidden": "16", "preset": "none"}
+SMALL |= {"rollout_steps": 32, "eval_episodes": 1, "learner_threads": 1}
+FORECAST = [
+    ("CartPole-v1", {"budget_steps": "1.2M"}),
+    ("CartPole-v1", {"budget_steps": "400k", "phases": ["B", "D"], "search": "none", "rollout_steps": 64}),
+    ("Acrobot-v1", {"budget_steps": "1M", "phases": ["B", "C"], "search": "none", "rollout_steps": 64}),
+    ("Acrobot-v1", {"budget_steps": "600k", "phases": ["D"], "rollout_steps": 64}),
+    ("Pendulum-v1", {"budget_steps": "1M", "phases": ["B", "E"], "search": "none", "rollout_steps": 64}),
+]
+BUDGETS = [("CartPole-v1", "60s"), ("Acrobot-v1", "90s"), ("Pendulum-v1", "60s")]
+SETTINGS = 32
+"""Settings of CartPole for the comparison with cold processes."""
+
+
+def tuning(env: str, **options: Any) -> dict[str, Any]:
+    """One tuning: its verdict and its cost beside the forecast."""
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        result = batchwright.tune(env, run_dir=Path(folder) / "tuning", quiet=True, **options)
+        wall = time.perf_counter() - begun
+        lines = read_ledger(Path(folder) / "tuning" / "ledger.jsonl")
+    assert result is not None and result.verdict is not None
+    expected = next(line for line in lines if line["kind"] == "forecast")
+    units = [line for line in lines if line["kind"] == "unit"]
+    skipped = sum(unit["status"] == "skipped" for unit in units)
+    return {
+        "winner": result.verdict["winner"],
+        "reason": result.verdict["reason"],
+        "units": result.units - skipped,
+        "skipped": skipped,
+        "env_steps": result.env_steps,
+        "seconds": round(wall, 1),
+        "unit_seconds": round(result.seconds, 1),
+        "longest_unit_seconds": max(unit["seconds"] for unit in units),
+        "forecast": {name: expected[name] for name in ("units", "steps", "seconds", "within", "spent_seconds")},
+    }
+
+
+def planted(nothing: int) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Tunings whose outcome is known."""
+    few = {"search": "none", "judge_seeds": 5, "tune_seeds": 2}
+    slow = Path(tempfile.mkdtemp()) / "slow.yaml"
+    slow.write_text("learning_rate: 3.0e-5\n")
+    short = Path(tempfile.mkdtemp()) / "short.yaml"
+    short.write_text("gamma: 0.7\nentropy_start: 0.0\n")
+    space = Path(tempfile.mkdtemp()) / "space.yaml"
+    space.write_text("D: {gamma: [0.7, 0.99], entropy_start: [0.0, 0.3]}\n")
+    cases: dict[str, Callable[[], dict[str, Any]]] = {
+        "learning rate alone": lambda: tuning(
+            f"{ENVS}:make_match", config=slow, phases=["B", "D"], budget_steps="400k", **few, **SMALL
+        ),
+        "gamma with entropy": lambda: tuning(
+            f"{ENVS}:make_corridor", config=short, space=space, budget_steps="2M", total_steps=40_960, **few, **SMALL
+        ),
+    }
+    for number in range(nothing):
+        cases[f"nothing matters {number}"] = lambda number=number: tuning(  # type: ignore[misc]
+            f"{ENVS}:make_noise", seed=10_000 * number, phases=["B", "D"], budget_steps="250k", **few, **SMALL
+        )
+    return cases
+
+
+def forecasts() -> dict[str, Callable[[], dict[str, Any]]]:
+    flags = {"engine": "jax", "num_envs": 8, "hidden": "16", "preset": "none"}
+    return {
+        f"{env} {number}": lambda env=env, options=options: tuning(env, **{**flags, **options})  # type: ignore[misc]
+        for number, (env, options) in enumerate(FORECAST)
+    }
+
+
+def budgets() -> dict[str, Callable[[], dict[str, Any]]]:
+    flags = {"engine": "jax", "num_envs": 8, "hidden": "16", "preset": "none", "phases": ["B"], "search": "none"}
+    return {
+        f"{env} {budget}": lambda env=env, budget=budget: {  # type: ignore[misc]
+            "budget_seconds": float(budget[:-1]),
+            **tuning(env, budget=budget, **flags),
+        }
+        for env, budget in BUDGETS
+    }
+
+
+def prepared(folder: Path) -> list[Path]:
+    """32 settings of CartPole that differ in numbers and not in shapes."""
+    flags = {
+        "env": "CartPole-v1",
+        "algo": "ppo",
+        "engine": "jax",
+        "num_envs": 8,
+        "rollout_steps": 64,
+        "hidden": "64,64",
+    }
+    flags |= {"learner_threads": 1, "eval_every": 0, "eval_episodes": 5, "doctor": "off"}
+    planner = UnitPlanner(flags, probe_machine(), task_facts(describe("CartPole-v1")))
+    settings = [{"learning_rate": 1e-4 * 1.12**number, "gamma": 0.95 + 0.001 * number} for number in range(SETTINGS)]
+    return [planner.prepare(s, 0, 8192, folder / f"unit-{number}") for number, s in enumerate(settings)]
+
+
+def shared() -> dict[str, Callable[[], dict[str, Any]]]:
+    """Seconds of 32 settings: in one process, with two workers, and a cold process for each."""
+
+    def timed(train: Callable[[list[Path]], Any]) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            runs = prepared(Path(folder))
+            begun, before = time.perf_counter(), os.times()
+            train(runs)
+            spent = os.times()
+            cpu = sum(spent[:4]) - sum(before[:4])
+            return {
+                "seconds": round(time.perf_counter() - begun, 1),
+                "cpu_seconds": round(cpu, 1),
+                "load": os.getloadavg()[0],
+            }
+
+    def workers(count: int) -> Callable[[list[Path]], None]:
+        def train(runs: list[Path]) -> None:
+            executor = InProcessExecutor() if count == 1 else WorkerExecutor(count)
+            assert all(outcome.status == "finished" for outcome in executor.execute(runs))
+            executor.close()
+
+        return train
+
+    def cold(runs: list[Path]) -> None:
+        for run in runs:
+            with tempfile.TemporaryDirectory() as cache:  # a process that finds no program of an earlier one
+                own = {**os.environ, "JAX_COMPILATION_CACHE_DIR": cache}
+                subprocess.run(
+                    [sys.executable, "-m", "batchwright.cli", "resume", str(run), "--quiet"], env=own, check=True
+                )
+
+    return {
+        "one process": lambda: timed(workers(1)),
+        "two workers": lambda: timed(workers(2)),
+        "cold processes": lambda: timed(cold),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", default=["planted", "forecast", "budget", "shared"])
+    parser.add_argument("--nothing", type=int, default=10, help="tunings of the case where nothing matters")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    report: dict[str, Any] = json.loads(given.output.read_text()) if given.output.exists() else {}
+    makers = {"planted": lambda: planted(given.nothing), "forecast": forecasts, "budget": budgets, "shared": shared}
+    for part in given.parts:
+        known = report.setdefault(part, {})
+        for name, measure in makers[part]().items():
+            if name in known:
+                continue
+            known[name] = measure()
+            report["measured"] = datetime.now(UTC).isoformat(timespec="seconds")
+            report["machine"] = {"cores": os.cpu_count(), "cpu": platform.processor() or platform.machine()}
+            given.output.parent.mkdir(exist_ok=True)
+            given.output.write_text(json.dumps(report, indent=1) + "\n")
+            print(part, name, json.dumps(known[name]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

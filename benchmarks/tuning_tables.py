@@ -1,0 +1,126 @@
+"""The tables of docs/benchmarks.md about tuning; see tables.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markdown_table import figure, measured_on, table
+
+
+def setting_text(setting: dict[str, Any] | None) -> str:
+    if setting is None:
+        return "no winner"
+    return (
+        ", ".join(
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in setting.items()
+        )
+        or "default"
+    )
+
+
+def against(report: dict[str, Any]) -> str:
+    """Each contender's choice over fresh seeds, and how likely `tune` beats it."""
+    cells = []
+    for row in report.get("rows", []):
+        low, high = row["iqm_interval"] or (row["iqm"], row["iqm"])
+        better = row.get("tune_better")
+        span = row.get("tune_better_interval") or (better, better)
+        cells.append(
+            [
+                row["env"],
+                row["contender"],
+                figure(row["iqm"]),
+                f"{figure(low)} to {figure(high)}",
+                "-" if row["final_iqm"] is None else figure(row["final_iqm"]),
+                "-" if better is None else f"{better:.2f} ({span[0]:.2f} to {span[1]:.2f})",
+                f"{row['env_steps']:,}" if row["contender"] != "default" else "-",
+                f"{row['minutes']:g}" if row["contender"] != "default" else "-",
+            ]
+        )
+    words = (
+        "PPO, 8 environments, our trainer for all. Each tuner spends the same environment steps on everything that it "
+        "trains; what it chose is then trained with 10 seeds that it never saw. Score: the mean training return over "
+        "the steps of a training. P is the probability that a run of what `tune` chose beats one of this row; only an "
+        "interval beside 0.5 means something. Minutes are of a busy machine."
+    )
+    columns = [
+        "environment",
+        "contender",
+        "IQM of the score",
+        "95% interval",
+        "last return",
+        "P(tune better)",
+        "steps",
+        "minutes",
+    ]
+    return f"{words} {measured_on(report)}\n\n{table(columns, cells)}" if cells else f"{words}\n\nNot measured yet."
+
+
+def measure(report: dict[str, Any]) -> str:
+    parts = [measured_on(report)]
+    planted = report.get("planted", {})
+    nothing = [row for name, row in planted.items() if name.startswith("nothing")]
+    if planted:
+        cells = [[name, setting_text(row["winner"])] for name, row in planted.items() if not name.startswith("nothing")]
+        cells += (
+            [["nothing matters", f"no winner in {sum(r['winner'] is None for r in nothing)} of {len(nothing)}"]]
+            if nothing
+            else []
+        )
+        parts.append("Environments in which it is known what helps:\n\n" + table(["planted", "found"], cells))
+    if report.get("forecast"):
+        cells = [
+            [
+                name.rsplit(" ", 1)[0],
+                f"{row['forecast']['units']} / {row['units']}",
+                f"{row['forecast']['seconds']:.0f}",
+                f"{row['unit_seconds']:.0f}",
+                f"{row['unit_seconds'] / row['forecast']['seconds'] - 1:+.0%}",
+            ]
+            for name, row in report["forecast"].items()
+        ]
+        parts.append(
+            "Forecasts beside what it took:\n\n"
+            + table(["environment", "units at most / made", "forecast, s", "took, s", "off by"], cells)
+        )
+    if report.get("budget"):
+        cells = [
+            [name, f"{row['seconds']:.0f}", f"{row['longest_unit_seconds']:.1f}", str(row["skipped"])]
+            for name, row in report["budget"].items()
+        ]
+        parts.append("Time budgets:\n\n" + table(["tuning", "took, s", "longest unit, s", "units left out"], cells))
+    if report.get("shared"):
+        cells = [
+            [name, f"{row['seconds']:g}", f"{row['cpu_seconds']:g}", f"{row['load']:.1f}"]
+            for name, row in report["shared"].items()
+        ]
+        parts.append(
+            "32 settings of CartPole, 8,192 steps each:\n\n"
+            + table(["", "seconds", "processor seconds", "load"], cells)
+        )
+    return "\n\n".join(parts)
+
+
+def kills(report: dict[str, Any]) -> str:
+    tunings = report["tunings"]
+    cells = [
+        [
+            str(number),
+            str(len(row["kills"])),
+            ", ".join(str(kill["units"]) for kill in row["kills"]) or "-",
+            "yes" if row["equal"] and row["same_preset"] else "no",
+            str(row["units_twice"]),
+            str(row["trained_again"]),
+        ]
+        for number, row in enumerate(tunings, 1)
+    ]
+    words = f"{report['kills']} SIGKILLs at random moments over {len(tunings)} tunings. {measured_on(report)}"
+    columns = [
+        "tuning",
+        "kills",
+        "units finished at each",
+        "equal to one without kills",
+        "units twice",
+        "finished units trained again",
+    ]
+    return f"{words}\n\n{table(columns, cells)}"
