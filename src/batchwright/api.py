@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO, overload
 
 from batchwright.config.load import Resolved, resolve
 from batchwright.config.presets import PresetNames
-from batchwright.config.schema import ALGOS, DATASET, FIELDS, ON_POLICY, RECORDED, REPLAY, TRAINERS
+from batchwright.config.schema import ALGOS, CHECKED_TRAINERS, DATASET, FIELDS, ON_POLICY, RECORDED, REPLAY, TRAINERS
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.core.safe_open import checked_path, explain_refusal, read_json, read_plain
@@ -27,10 +26,13 @@ if TYPE_CHECKING:
     from batchwright.core.run_dir import RunDir
     from batchwright.doctor.diagnosis import Diagnosis
     from batchwright.envs.catalog import TaskSpec
+    from batchwright.lerobot.lerobot_run import DatasetResult
     from batchwright.nets.policy import NetworkMaker
     from batchwright.policies.trained_policy import TrainedPolicy
     from batchwright.reward.learned_reward import LearnedReward
     from batchwright.reward.reward_run import RewardResult
+    from batchwright.runs.callback import CallbackLike
+    from batchwright.runs.initial_params import InitialParams
     from batchwright.runs.launch import Result
     from batchwright.runs.recorder import OutputOptions
     from batchwright.tuning.tuning_flow import TuneResult
@@ -38,42 +40,29 @@ if TYPE_CHECKING:
 
 
 def plan(
-    env: str | None = None,
+    env: Any = None,
     *,
     preset: PresetNames = None,
     config: str | Path | None = None,
     machine: Machine | None = None,
     trainer: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Plan:
     """Every batch-like number for a task, an algorithm and a machine, without training.
 
     `settings` are the flags of `batchwright plan` with underscores (`num_envs=1000`); `trainer` is "rl_games", "sb3"
-    or "lerobot" where another trainer's demands must be met. Raises `UserError` for settings that contradict.
+    or another of `--for` where another trainer's demands must be met. Raises `UserError` for settings that contradict.
     """
-    refuse_objects(env)
-    resolved = resolve({"env": env, **settings}, preset, config)
+    resolved = resolve({"env": env_name(env, env_kwargs), **settings}, preset, config)
     return plan_resolved(resolved, machine or probe_machine(), trainer)
 
 
-def refuse_objects(env: Any) -> None:
-    """Refuses an environment that is passed as an object: a run is repeated and resumed from a name."""
-    if env is None or isinstance(env, str):
-        return
-    is_code = isinstance(env, type) or inspect.isfunction(env)
-    code = env if is_code else type(env)
-    registered = getattr(getattr(env, "spec", None), "id", None)
-    try:
-        file = Path(inspect.getfile(code)).name
-        name = registered or f"{file if code.__module__ == '__main__' else code.__module__}:{code.__qualname__}"
-    except (TypeError, OSError):
-        name = "my_env.py:make"
-    kind = "class" if isinstance(env, type) else "function"
-    what = f"the {kind} {code.__qualname__}" if is_code else f"an object of type {code.__qualname__}"
-    raise UserError(
-        f"env is {what}; environments are passed by name: workers make their own, and a run is resumed from it.",
-        [f'batchwright.train("{name}")', 'batchwright.train("path/to/file.py:factory")'],
-    )
+def env_name(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Any:
+    """The name of an environment given as a name, an object, a class or a factory; objects stay in this process."""
+    from batchwright.envs.passed_envs import name_passed
+
+    return name_passed(env, env_kwargs or {})
 
 
 def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = None) -> Plan:
@@ -96,9 +85,9 @@ def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = No
 
 
 def _divides_exactly(resolved: Resolved, trainer: str | None) -> bool:
-    """rl_games refuses a remainder; Stable-Baselines3 makes a short last minibatch of it, which we do not plan for."""
+    """Other trainers refuse a remainder, drop it, or make a short last minibatch of it: we plan for none."""
     by_steps = resolved.config.regime == ON_POLICY and not resolved.config.experience.by_episodes
-    return by_steps and (trainer == "rl_games" or (trainer == "sb3" and resolved.config.algo == "ppo"))
+    return by_steps and trainer in CHECKED_TRAINERS and (trainer != "sb3" or resolved.config.algo == "ppo")
 
 
 def task_facts(spec: TaskSpec) -> TaskFacts:
@@ -138,57 +127,70 @@ def with_probed_components(resolved: Resolved, facts: TaskFacts) -> TaskFacts:
 
 
 @overload
-def train(env: str, *, seeds: None = None, **settings: Any) -> Result: ...
+def train(env: Any, *, seeds: None = None, **settings: Any) -> Result: ...
 
 
 @overload
-def train(env: str, *, seeds: int, **settings: Any) -> SeedsResult: ...
+def train(env: Any, *, seeds: int, **settings: Any) -> SeedsResult: ...
 
 
 def train(
-    env: str,
+    env: Any,
     *,
     preset: PresetNames = None,
     config: str | Path | None = None,
     run_dir: str | Path | None = None,
     quiet: bool = False,
     writers: tuple[str, ...] = (),
+    lines: str = "plain",
     network: NetworkMaker | None = None,
+    callback: CallbackLike | None = None,
     seeds: int | None = None,
     workers: int = 1,
     **settings: Any,
 ) -> Result | SeedsResult:
     """Plans and trains; returns where the run lies and its final evaluation.
 
+    `env` is a name, an environment, its class, or a function that makes one; `env_kwargs` are passed to it.
     `settings` are the flags of `batchwright train` with underscores; `network` is a function (inputs, raw outputs,
-    values) -> `batchwright.Network` that replaces the built-in network. With `seeds` one setting is trained over so
-    many seeds, `workers` of them side by side in processes of their own.
+    values) -> `batchwright.Network` that replaces the built-in network; `callback` is a `batchwright.Callback`, a
+    function (metrics, view), or a list of them. With `seeds` one setting is trained over so many seeds, `workers` of
+    them side by side in processes of their own.
     """
     from batchwright.watch.writers import check_writers
 
     check_writers(writers)
+    if callback is not None and seeds is not None:
+        raise UserError("a callback is for one run; several seeds have none.", ["call train(seed=...) in a loop"])
     options: dict[str, Any] = {"preset": preset, "config": config, "run_dir": run_dir, "quiet": quiet}
-    run = prepare(env, seeds=seeds, network=network, **options, **settings)
+    run = prepare(env, seeds=seeds, network=network, callback=callback, **options, **settings)
     if seeds is not None:
         return resume_seeds(run, quiet=quiet, writers=writers, network=network, workers=workers, trust=True)
-    return train_prepared(run, quiet=quiet, writers=writers, network=network)
+    return train_prepared(run, quiet=quiet, writers=writers, lines=lines, network=network, callback=callback)
 
 
 def train_prepared(
-    run: str | Path, *, quiet: bool = False, writers: tuple[str, ...] = (), network: NetworkMaker | None = None
+    run: str | Path,
+    *,
+    quiet: bool = False,
+    writers: tuple[str, ...] = (),
+    lines: str = "plain",
+    network: NetworkMaker | None = None,
+    callback: CallbackLike | None = None,
 ) -> Result:
     """Trains what `prepare` has just made; where training is refused before it begins, nothing stays of the run."""
     from batchwright.runs.launch import discard_unstarted
 
     try:  # the environment was named in this program: its code may run
-        return resume(run, quiet=quiet, writers=writers, network=network, trust=True)
+        options: dict[str, Any] = {"quiet": quiet, "writers": writers, "lines": lines}
+        return resume(run, network=network, callback=callback, trust=True, **options)
     except UserError:
         discard_unstarted(run)
         raise
 
 
 def prepare(
-    env: str,
+    env: Any,
     *,
     preset: PresetNames = None,
     config: str | Path | None = None,
@@ -196,15 +198,17 @@ def prepare(
     quiet: bool = False,
     network: NetworkMaker | None = None,
     on_plan: Callable[[Plan], None] | None = None,
+    callback: CallbackLike | None = None,
     seeds: int | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Path:
     """A run directory with its plan, nothing trained yet: `resume` trains it; `on_plan` is shown the plan first.
 
     With `seeds` it is a folder of so many runs, which differ in the seed alone.
     """
-    refuse_objects(env)
     keep_programs()
+    env = env_name(env, env_kwargs)
     refuse_seed_count(seeds)
     from batchwright.core.run_dir import RunDir
     from batchwright.runs.launch import create_run
@@ -214,6 +218,8 @@ def prepare(
     resolved, made = plan_to_train(
         env, preset, config, None if quiet else print, own_network=network is not None, **settings
     )
+    if callback is not None:
+        made = _note_callback(made, callback)
     if on_plan is not None:
         on_plan(made)
     if seeds is not None:
@@ -221,6 +227,17 @@ def prepare(
 
         return prepare_seeds(resolved, made, seeds, run_dir)
     return create_run(resolved, made, run_dir).path
+
+
+def _note_callback(made: Plan, callback: CallbackLike) -> Plan:
+    """The plan with the names of the callbacks, without which the run must not go on."""
+    from batchwright.planning.quantity import PINNED, Quantity
+    from batchwright.runs.callback import Callbacks
+
+    names = ", ".join(Callbacks(callback).names)
+    reason = "runs between iterations; the run repeats as far as it does"
+    noted = Quantity("callback", names, "", reason, PINNED, "callback=")
+    return replace(made, quantities={**made.quantities, "callback": noted})
 
 
 def plan_to_train(
@@ -242,9 +259,14 @@ def plan_to_train(
 
     flags = {"env": env, **{name: value for name, value in settings.items() if value is not None}}
     resolved = resolve(flags, preset, config)
+    initial = None
+    if resolved.config.running.init_from is not None:
+        initial, flags = _with_initial(resolved, flags)
+        resolved = resolve(flags, preset, config)
     if resolved.config.regime == DATASET:
         raise UserError(
-            f"{resolved.config.algo} can be planned, not trained yet; trained are {', '.join(ALGOS)}.", ["--algo ppo"]
+            f"{resolved.config.algo} learns from recorded data: another command trains it; here, {', '.join(ALGOS)}.",
+            [f"batchwright lerobot train --policy {resolved.config.algo} --dataset DIR", "--algo ppo"],
         )
     replays = resolved.config.regime == REPLAY
     if replays and own_network:
@@ -258,7 +280,8 @@ def plan_to_train(
     measured: dict[str, str] = {}
     stated_engine = resolved.config.running.engine or "auto"
     if stated_engine in ("auto", "gymnasium"):
-        family = "" if stated_engine == "auto" else stated_engine
+        # Entries of info that are logged are read in Python.
+        family = "gymnasium" if resolved.config.running.log_info else "" if stated_engine == "auto" else stated_engine
         by_episodes = first.get("rollout_episodes") is not None
         stated = [name for name in ("num_envs", "rollout_steps") if resolved.origin(name) is not None]
         # With replay more environments would be another update ratio, or updates that wait longer.
@@ -272,7 +295,37 @@ def plan_to_train(
     if own_network:
         own = replace(made.quantities["hidden"], value=OWN_NETWORK, reason="brought by the caller")
         made = replace(made, quantities={**made.quantities, "hidden": own})
-    return resolved, made
+    return resolved, made if initial is None else _note_initial(made, initial)
+
+
+def _with_initial(resolved: Resolved, flags: dict[str, Any]) -> tuple[InitialParams, dict[str, Any]]:
+    """What `init_from` names, and the flags with the settings that its parameters were learned with."""
+    from batchwright.planning.network_plan import OWN_NETWORK
+    from batchwright.runs.initial_params import carried_settings, read_initial
+
+    initial = read_initial(str(resolved.config.running.init_from))
+    if resolved.config.replay.reward_only:
+        raise UserError("--reward-only updates no policy: --init-from has nothing to start.", ["--collecting-run RUN"])
+    stated = {name for name, origin in resolved.origins.items() if origin.kind in ("flag", "file")}
+    carried = {name: value for name, value in carried_settings(initial).items() if name not in stated}
+    if carried.get("hidden") == OWN_NETWORK or not str(carried.get("hidden", "0"))[:1].isdigit():
+        del carried["hidden"]
+    return initial, {**carried, **flags, "init_from": initial.name}
+
+
+def _note_initial(made: Plan, initial: InitialParams) -> Plan:
+    """The plan with a fingerprint of the parameters that it starts from, and what the user should know of them."""
+    from batchwright.planning.quantity import DERIVED, Quantity
+
+    fingerprint = Quantity("init_digest", initial.digest, "", f"parameters of {initial.name}", DERIVED)
+    remarks = list(made.remarks)
+    if made.get("warmup_steps"):
+        text = f"the first {made['warmup_steps']:,} steps are random all the same"
+        remarks.append(f"{text}; --warmup-steps 0 acts with the policy of --init-from at once.")
+    if made.algo == "dqn" and made["epsilon_start"] > made["epsilon_end"]:
+        end = f"{made['epsilon_end']:g}"
+        remarks.append(f"epsilon starts at {made['epsilon_start']:g} again; --epsilon-start {end} stays at its end.")
+    return replace(made, quantities={**made.quantities, "init_digest": fingerprint}, remarks=tuple(remarks))
 
 
 def resume(
@@ -280,19 +333,59 @@ def resume(
     *,
     quiet: bool = False,
     writers: tuple[str, ...] = (),
+    lines: str = "plain",
     network: NetworkMaker | None = None,
+    callback: CallbackLike | None = None,
+    env: Any = None,
     trust: bool = False,
     from_start: bool = False,
+    total_steps: int | None = None,
+    total_episodes: int | None = None,
 ) -> Result:
     """Goes on with a run from its last good checkpoint; equal, bit for bit, to never having stopped.
 
-    `trust` lets code run that the run of somebody else names as its environment. `from_start` starts a run anew that
-    lost its checkpoints; its record is kept beside.
+    `total_steps` (or `total_episodes`, where a run counts those) makes the run longer; what its schedules then do
+    differently is printed. `trust` lets code run that the run of somebody else names as its environment. `from_start`
+    starts a run anew that lost its checkpoints; its record is kept beside. `env` passes an environment again that the
+    run was given as an object.
     """
     keep_programs()
+    _pass_again(run, env)
+    extend(run, total_steps=total_steps, total_episodes=total_episodes, quiet=quiet, trust=trust)
     from batchwright.runs.recorder import OutputOptions
 
-    return _train_and_report(run, OutputOptions(quiet=quiet, writers=writers), network, trust, from_start)
+    options = OutputOptions(quiet=quiet, writers=writers, lines=lines)
+    return _train_and_report(run, options, network, trust, from_start, callback)
+
+
+def _pass_again(run: str | Path, env: Any) -> None:
+    """Gives a run the environment that it was trained on, where that was passed as an object."""
+    if env is None:
+        return
+    from batchwright.core.run_dir import RunDir
+    from batchwright.envs.passed_envs import pass_for
+
+    pass_for(str(_settings_of(RunDir.open(run)).config.task.env), env)
+
+
+def extend(
+    run: str | Path,
+    *,
+    total_steps: int | None = None,
+    total_episodes: int | None = None,
+    quiet: bool = False,
+    trust: bool = False,
+) -> None:
+    """Plans a run anew for another length and trains nothing: `resume` goes on to the new end."""
+    length = {"total_steps": total_steps, "total_episodes": total_episodes}
+    stated = {name: value for name, value in length.items() if value is not None}
+    if not stated:
+        return
+    if len(stated) > 1:
+        raise UserError("--total-steps and --total-episodes contradict each other.", [f"--total-steps {total_steps}"])
+    from batchwright.runs.extension import extend_run
+
+    extend_run(run, stated, _say_nothing if quiet else _print_now, trust)
 
 
 @dataclass(frozen=True)
@@ -368,7 +461,10 @@ def tune(
     search: str = "local",
     tune_seeds: int | None = None,
     judge_seeds: int = 5,
-    workers: int = 1,
+    workers: int | None = None,
+    on: str = "local",
+    address: str | None = None,
+    export_optuna: str | Path | None = None,
     run_dir: str | Path | None = None,
     dry_run: bool = False,
     quiet: bool = False,
@@ -382,16 +478,29 @@ def tune(
     `settings` are the flags of `batchwright train` with underscores: what is stated is fixed, not tuned, and
     `total_steps` is the length of one training. `objective` is a function of one metric record that is maximised; its
     mean over the steps of a training ranks a setting. The default is the return of the episodes that ended.
+    `on="ray"` trains on the Ray cluster at `address`; `export_optuna` is a file for the tuning as an Optuna study.
     """
-    refuse_objects(env)
     keep_programs()
+    env = env_name(env)
     from batchwright.envs.catalog import describe
     from batchwright.tuning.start_tuning import TuneRequest, start_tuning
+    from batchwright.tuning.unit_place import UnitPlace
 
     settings = {name: value for name, value in settings.items() if value is not None}
     settings.setdefault("learner_threads", os.environ.get("NPROC", "1"))
     request = TuneRequest(
-        env, budget, budget_steps, tuple(phases), space, search, tune_seeds, judge_seeds, workers, run_dir, dry_run
+        env,
+        budget,
+        budget_steps,
+        tuple(phases),
+        space,
+        search,
+        tune_seeds,
+        judge_seeds,
+        UnitPlace(on, address, workers),
+        run_dir,
+        dry_run,
+        export_optuna,
     )
     request.check()
     on_message = _print_now if not quiet else _say_nothing
@@ -399,14 +508,17 @@ def tune(
     task = task_facts(describe(env))
     result = start_tuning(request, resolved, made, probe_machine(), task, tuple(settings), objective, on_message)
     if result is not None:
-        _leave_report(result.run_dir, sys.stdout)
+        _leave_tuning(result.run_dir, export_optuna)
     return result
 
 
 def resume_tuning(
     folder: str | Path,
     *,
-    workers: int = 1,
+    workers: int | None = None,
+    on: str = "local",
+    address: str | None = None,
+    export_optuna: str | Path | None = None,
     quiet: bool = False,
     objective: Objective | None = None,
     trust: bool = False,
@@ -417,13 +529,28 @@ def resume_tuning(
     """
     keep_programs()
     from batchwright.envs.catalog import describe
+    from batchwright.tuning.optuna_export import check_export
     from batchwright.tuning.start_tuning import check_tuning_trust, continue_tuning
+    from batchwright.tuning.unit_place import UnitPlace
 
+    place = UnitPlace(on, address, workers)
+    place.check()
+    if export_optuna is not None:
+        check_export(export_optuna)
     task = task_facts(describe(check_tuning_trust(folder, trust)))
     on_message = _print_now if not quiet else _say_nothing
-    result = continue_tuning(folder, probe_machine(), task, workers, objective, on_message)
-    _leave_report(result.run_dir, sys.stdout)
+    result = continue_tuning(folder, probe_machine(), task, place, objective, on_message)
+    _leave_tuning(result.run_dir, export_optuna)
     return result
+
+
+def _leave_tuning(folder: Path, export: str | Path | None) -> None:
+    """Leaves the report of a tuning, and its study where one is asked for."""
+    _leave_report(folder, sys.stdout)
+    if export is not None:
+        from batchwright.tuning.optuna_export import export_optuna
+
+        export_optuna(folder, export)
 
 
 def _print_now(message: str) -> None:
@@ -451,15 +578,18 @@ def _train_and_report(
     network: NetworkMaker | None,
     trust: bool,
     from_start: bool = False,
+    callback: CallbackLike | None = None,
 ) -> Result:
     """Trains a run to its end and leaves its report, also where it was interrupted or diverged."""
     from batchwright.regimes import make_learner
+    from batchwright.runs.callback import Callbacks
     from batchwright.runs.launch import EvaluationFailed, continue_run
     from batchwright.runs.loop import DivergedError
     from batchwright.runs.start_state import StartOptions
 
+    start, user = StartOptions(trust, from_start), Callbacks(callback)
     try:
-        result = continue_run(run, partial(make_learner, network=network), options, StartOptions(trust, from_start))
+        result = continue_run(run, partial(make_learner, network=network), options, start, user)
     except (DivergedError, EvaluationFailed):
         _leave_report(run, options.stream)
         raise
@@ -487,6 +617,18 @@ def resume_reward(run: str | Path, *, quiet: bool = False, from_start: bool = Fa
 
     result = continue_reward(run, quiet=quiet, from_start=from_start)
     _leave_report(run, sys.stdout)
+    return result
+
+
+def continue_dataset_run(
+    run: str | Path, *, python: str | None = None, quiet: bool = False, writers: tuple[str, ...] = ()
+) -> DatasetResult:
+    """Goes on with a run on recorded data from its last checkpoint, in LeRobot's interpreter; leaves its report."""
+    from batchwright.lerobot.lerobot_run import continue_run
+
+    result = continue_run(run, python, quiet, writers)
+    if result.updates:
+        _leave_report(run, sys.stderr if quiet else sys.stdout)
     return result
 
 
@@ -632,16 +774,42 @@ def load(
     *,
     trust: bool = False,
     on_warning: Callable[[str], None] | None = None,
+    checkpoint: int | str = "last",
+    env: Any = None,
 ) -> TrainedPolicy:
     """The trained policy of a run: call it with an observation, get an action.
 
-    `trust` lets code run that the run of somebody else names as its environment. `on_warning` hears of damaged
-    checkpoints; without it they are Python warnings.
+    `checkpoint` is "last", "best" (by its evaluations during training) or the number of an iteration. `trust` lets code
+    run that the run of somebody else names as its environment. `on_warning` hears of damaged checkpoints; without it
+    they are Python warnings. `env` passes an environment again that the run was given as an object.
     """
     set_up_jax()
+    _pass_again(run, env)
     from batchwright.policies.trained_policy import load as load_policy
 
-    return load_policy(run, network, trust, on_warning)
+    return load_policy(run, network, trust, on_warning, checkpoint)
+
+
+def export(
+    run: str | Path,
+    to: str = "onnx",
+    out: str | Path | None = None,
+    *,
+    checkpoint: int | str = "last",
+    trust: bool = False,
+) -> list[Path]:
+    """Writes the policy of a run as one file that runs without Batchwright; returns the files.
+
+    `to` is "onnx" or "numpy"; `out` is `policy.onnx` or `policy.npz` in the run directory when not stated. Observation
+    normalisation, heads, masks and the scaling of actions are inside.
+    """
+    set_up_jax()
+    from batchwright.policies.export import FORMATS, export_policy
+
+    if to not in FORMATS:
+        raise unknown("format", to, FORMATS, "--to")
+    policy = load(run, trust=trust, checkpoint=checkpoint)
+    return export_policy(policy, to, out or Path(run) / f"policy{FORMATS[to]}")
 
 
 def set_up_jax() -> None:

@@ -19,6 +19,7 @@ from batchwright import __version__
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import locked_last
+from batchwright.envs.failures import say_ignored
 
 UNEXPECTED = 1
 BAD_INPUT = 2
@@ -31,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot write is shown by its code
             stream.reconfigure(errors="backslashreplace")
+    sys.unraisablehook = say_ignored
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -81,6 +83,9 @@ def _dispatch(words: list[str]) -> int:
     if words[0] == "--version":
         print(f"batchwright {__version__}")
         return 0
+    if words[0] in OTHER_WORDS:
+        meant = OTHER_WORDS[words[0]]
+        raise UserError(f"unknown command {words[0]!r}. Here it is {meant}.", [f"batchwright {meant}"])
     if words[0] not in COMMANDS:
         raise unknown("command", words[0], COMMANDS, "batchwright")
     module, _ = COMMANDS[words[0]]
@@ -103,18 +108,43 @@ def _overview() -> str:
 COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan_commands", "plan every batch-like number of a run, with its reason"),
     "train": ("train_commands", "plan, train, evaluate; leaves a run directory"),
+    "check": ("check_command", "say what another trainer does with a rollout and its minibatches"),
     "resume": ("train_commands", "continue a run from its last good checkpoint"),
     "tune": ("tune_command", "find better settings within a budget, judged on fresh seeds"),
     "eval": ("run_commands", "play episodes with a trained policy, exploration off"),
+    "export": ("run_commands", "write a trained policy as one ONNX or NumPy file"),
     "prove": ("run_commands", "run twice in two processes and name the first difference"),
     "compare": ("run_commands", "put runs side by side, or train presets at equal data"),
     "watch": ("view_commands", "show runs live in a browser"),
     "report": ("view_commands", "write one HTML page about runs that opens offline"),
     "rrd": ("rrd_command", "train a reward model on the returns of episodes, recorded or collected"),
+    "lerobot": ("lerobot_command", "plan, probe and train ACT and SmolVLA on recorded demonstrations"),
     "doctor": ("doctor_command", "report problems of a run, and flags to try"),
+    "rl-games": ("rl_games_command", "train a config of rl_games with rl_games itself, into a run directory"),
     "presets": ("plan_commands", "list presets, or show one with its source"),
     "envs": ("plan_commands", "list the environments that can be trained here"),
+    "completion": ("completion_command", "print a script that completes commands and flags in bash or zsh"),
 }
+
+OTHER_WORDS = {
+    "play": "eval",
+    "enjoy": "eval",
+    "test": "eval",
+    "evaluate": "eval",
+    "video": "eval RUN --video",
+    "run": "train",
+    "learn": "train",
+    "fit": "train",
+    "continue": "resume",
+    "finetune": "train ENV --init-from RUN",
+    "dashboard": "watch",
+    "monitor": "watch",
+    "plot": "report",
+    "optimize": "tune",
+    "sweep": "tune",
+    "convert": "export",
+}
+"""Words of other tools for our commands."""
 
 
 if __name__ == "__main__":

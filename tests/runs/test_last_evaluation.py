@@ -110,29 +110,37 @@ def test_components_that_an_environment_does_not_have_are_refused(tmp_path: Path
             batchwright.train(env, components=("a", "b"), run_dir=tmp_path / env[-5:], quiet=True, **wishes)
 
 
-def test_environments_are_named_and_objects_refused_with_the_name_to_use(tmp_path: Path) -> None:
-    import gymnasium
-
-    with pytest.raises(UserError, match="an object of type TimeLimit") as caught:
-        batchwright.train(gymnasium.make("CartPole-v1"))  # type: ignore[arg-type]
-    assert caught.value.fixes[0] == 'batchwright.train("CartPole-v1")'
-    with pytest.raises(UserError, match="the class Env") as caught:
-        batchwright.plan(gymnasium.Env)  # type: ignore[arg-type]
-    assert "gymnasium.core:Env" in caught.value.fixes[0]
-
-
-def test_a_second_signal_ends_a_run_whose_environment_is_stuck_in_compiled_code(tmp_path: Path) -> None:
-    wishes = SMALL | {"env": f"{NASTY}:StuckInC", "engine": "gymnasium-sync", "run_dir": str(tmp_path / "run")}
-    code = f"import batchwright; batchwright.train(**{wishes!r})"
-    stuck = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize(
+    ("factory", "signals", "code", "engine"),
+    [
+        ("StuckInC", 2, 130, "gymnasium-sync"),
+        ("StuckInC", 1, 130, "gymnasium-sync"),
+        ("Waits", 1, -2, "gymnasium-sync"),
+        ("Waits", 1, -2, "gymnasium-async"),
+    ],
+)
+def test_a_signal_ends_a_run_whose_environment_never_returns(
+    factory: str, signals: int, code: int, engine: str, tmp_path: Path
+) -> None:
+    wishes = SMALL | {"env": f"{NASTY}:{factory}", "engine": engine, "run_dir": str(tmp_path / "run")}
+    program = f"""
+import batchwright
+from batchwright.runs import signals
+if __name__ == "__main__":
+    signals.HANG_SECONDS, signals.STUCK_SECONDS = 1.0, 1.0
+    batchwright.train(**{wishes!r})
+"""
+    stuck = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     assert stuck.stdout is not None
     try:
         while "stuck" not in (line := stuck.stdout.readline()):
             assert line, "it ended before it was stuck"
-        for _ in range(2):
+        for _ in range(signals):
             stuck.terminate()
             time.sleep(0.5)
-        assert stuck.wait(30) == 130
+        assert stuck.wait(30) == code
     finally:
         stuck.kill()
         stuck.communicate()

@@ -22,7 +22,8 @@ from batchwright.watch.metric_log import read_events
 from run_batchwright import plan
 from small_runs import FAULTY, SMALL, TerminatedAfter, episodes, lines, record, start
 
-ENGINES = ("jax", "envpool", "gymnasium-sync", "gymnasium-vector", "gymnasium-async", "gymnasium-split")
+ENGINES = ("jax", "envpool-host", "gymnasium-sync", "gymnasium-split")
+"""Runs of the others are killed and resumed in test_kills.py."""
 
 
 @pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.cp437  # noqa: F401 - of zip files: not to be looked for when nothing may be read
 import json
 import os
 import shutil

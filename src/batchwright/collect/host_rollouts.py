@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from batchwright.collect.compiled_rollouts import CollectState
+from batchwright.collect.info_log import InfoLog
 from batchwright.data.rollout import Episodes, Rollout
 from batchwright.envs.engines.engine import HostEngine
 from batchwright.nets.normalise import ObsStats
@@ -46,10 +47,13 @@ def make_act(policy: Policy) -> Act:
     return jax.jit(act)
 
 
-def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int, act: Act | None = None) -> HostCollect:
+def make_host_collect(
+    engine: HostEngine, policy: Policy, rollout_steps: int, act: Act | None = None, info_log: InfoLog | None = None
+) -> HostCollect:
     """The same function of (parameters, observation statistics, collect state, noise) that compiled engines have.
 
-    `act` is the policy's compiled choice of actions, where another run has made it already.
+    `act` is the policy's compiled choice of actions, where another run has made it already; `info_log` takes the
+    entries of `info` that the engine gives.
     """
     num_envs, act = engine.num_envs, act or make_act(policy)
 
@@ -79,6 +83,8 @@ def make_host_collect(engine: HostEngine, policy: Policy, rollout_steps: int, ac
             rows.write(t, action, paid, result, valid, returns, lengths)
             rows.write_special(t, mask, totals, result.success)
             ended = result.terminated | result.truncated
+            if info_log is not None:
+                info_log.add(result.extras, valid, ended)
             obs, mask = rows.keep(t + 1, result.obs), _copy(result.mask)
         # A copy: views would keep all observations of the rollout alive.
         last: Any = (None, _copy(obs), ended, returns.astype(np.float32), lengths.astype(np.int32), mask, totals)

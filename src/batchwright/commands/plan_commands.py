@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from batchwright.commands.parser import Parser, add_settings
 from batchwright.config import schema
-from batchwright.core.errors import UserError, did_you_mean, unknown
+from batchwright.core.errors import UserError, did_you_mean, quoted, unknown
 
 if TYPE_CHECKING:
     from batchwright.planning.plan import Plan
@@ -88,7 +88,7 @@ def presets(words: list[str]) -> int:
     if stated["action"] != "show" or stated["name"] is None:
         near = (did_you_mean(stated["action"], preset_names(), 1) or ["balanced"])[0]
         got = " ".join(word for word in (stated["action"], stated["name"]) if word is not None)
-        raise UserError(f"presets takes 'show NAME', got {got!r}.", [f"batchwright presets show {near}"])
+        raise UserError(f"presets takes 'show NAME', got {quoted(got)}.", [f"batchwright presets show {near}"])
     preset = read_preset(stated["name"])
     record = {"name": preset.name, "summary": preset.summary, "source": preset.source, "values": dict(preset.values)}
     record |= {"corrections": list(preset.corrections), "result": preset.result}

@@ -1,14 +1,16 @@
-"""The commands eval, prove and compare."""
+"""The commands eval, export, prove and compare."""
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from batchwright.commands.parser import Parser, add_settings, whole
 from batchwright.commands.trust_question import add_trust, may_run_code
 from batchwright.core.errors import UserError
+from batchwright.core.run_dir import RunDir
 from batchwright.policies.video_formats import refuse_video_format
 
 BAD_INPUT = 2
@@ -26,7 +28,13 @@ def eval(words: list[str]) -> int:
         metavar="FILE",
         nargs="?",
         const="",
-        help="also record a video of one episode (.gif, .webp or .png; in the run directory when no file is named)",
+        help="also record a video of one episode (.mp4, .gif, .webp, .png; in the run directory when no file is named)",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        default="last",
+        metavar="NAME",
+        help="last, best (by the evaluations of the run) or the number of an iteration (last)",
     )
     parser.add_argument("--json", action="store_true", help="print the statistics as JSON")
     add_trust(parser)
@@ -38,12 +46,13 @@ def eval(words: list[str]) -> int:
     from batchwright.api import load
     from batchwright.watch.lines import evaluation_line
 
-    trust, video = may_run_code(stated["run"], stated["trust"]), None
-    policy = load(stated["run"], trust=trust, on_warning=lambda text: print(f"warning: {text}", file=sys.stderr))
-    if stated["video"] is not None:
-        from batchwright.policies.video import Video
-
-        video = Video(policy, stated["video"] or f"{stated['run']}/episode.gif")  # refused before anything is played
+    trust = may_run_code(stated["run"], stated["trust"])
+    policy = load(
+        stated["run"],
+        trust=trust,
+        on_warning=lambda text: print(f"warning: {text}", file=sys.stderr),
+        checkpoint=stated["checkpoint"],
+    )
     found = policy.evaluate(episodes, seed, deterministic=not stated["stochastic"])
     print(
         json.dumps(found)
@@ -51,12 +60,39 @@ def eval(words: list[str]) -> int:
         else f"{policy.env} after iteration {policy.iteration}: {evaluation_line(found)}",
         flush=True,
     )
-    if video is not None:
-        try:
+    if stated["video"] is not None:
+        from batchwright.policies.video import Video
+
+        try:  # after the statistics, which it must not cost
+            video = Video(policy, stated["video"] or f"{stated['run']}/episode.gif")
             print(f"video: {video.record(seed)}", file=sys.stderr)
-        except UserError as error:  # after the statistics, which it must not cost
+        except UserError as error:
             print(f"error: {error}", file=sys.stderr)
             return BAD_INPUT
+    return 0
+
+
+def export(words: list[str]) -> int:
+    """`batchwright export RUN --to onnx|numpy`."""
+    parser = Parser(
+        prog="batchwright export",
+        description="Writes a trained policy as one file that runs without Batchwright.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", help="the run's directory")
+    parser.add_argument("--to", default="onnx", metavar="{onnx,numpy}", help="kind of file (onnx)")
+    parser.add_argument("--out", metavar="FILE", help="where to write; policy.onnx or policy.npz in the run directory")
+    parser.add_argument(
+        "--checkpoint", default="last", metavar="NAME", help="last, best or the number of an iteration (last)"
+    )
+    add_trust(parser)
+    stated = parser.read(words)
+
+    from batchwright.api import export as export_run
+
+    trust = may_run_code(stated["run"], stated["trust"])
+    files = export_run(stated["run"], stated["to"], stated["out"], checkpoint=stated["checkpoint"], trust=trust)
+    print("\n".join(map(str, files)))
     return 0
 
 
@@ -77,6 +113,8 @@ def prove(words: list[str]) -> int:
 
     from batchwright.prove.determinism import is_run, prove_env, prove_run
 
+    if not is_run(target) and ":" not in target and len(Path(target).parts) > 1 and Path(target).parent.is_dir():
+        RunDir.open(target)  # a path of a run that is not there: refused with the nearest runs
     if is_run(target):
         given = [name for name, value in stated.items() if value is not None]
         if given:

@@ -7,14 +7,16 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from batchwright.commands.parser import Parser, add_settings, whole
+from batchwright.commands.parser import Parser, add_env_kwargs, add_settings, env_kwargs_of, whole
 from batchwright.commands.trust_question import add_trust, may_run_code
 from batchwright.config.schema import FIELDS, flag_of
+from batchwright.config.values import check
 from batchwright.core.errors import UserError
 from batchwright.core.seed_folder import is_seed_folder, seed_paths
 from batchwright.tuning.tuning_ledger import is_tuning
+from batchwright.watch.lines import LINES, PLAIN
 
 if TYPE_CHECKING:
     from batchwright.api import SeedsResult
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from batchwright.reward.reward_run import RewardResult
     from batchwright.runs.launch import Result
 
+LENGTHS = ("total_steps", "total_episodes")
+"""Settings that may change when a run is resumed."""
 DIVERGED = 3
 INTERRUPTED = 130
 
@@ -31,6 +35,7 @@ def train(words: list[str]) -> int:
     parser = Parser(prog="batchwright train", description="Plans, trains and evaluates.", allow_abbrev=False)
     add_settings(parser, leave_out=("dataset", "hardware"))
     _add_output(parser)
+    add_env_kwargs(parser)
     parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept; runs/... when not stated")
     parser.add_argument("--show-plan", action="store_true", help="print the whole plan before training")
     parser.add_argument("--seeds", metavar="N", help="train this setting over N seeds into one folder with one report")
@@ -39,9 +44,12 @@ def train(words: list[str]) -> int:
     env = stated.pop("env")
     if env is None:
         raise UserError("train needs an environment.", ["batchwright train CartPole-v1", "batchwright envs"])
+    stated["env_kwargs"] = env_kwargs_of(stated["env_kwargs"])
     quiet, writers, as_json = (stated.pop(name) for name in ("quiet", "writers", "json"))
-    run_dir, show_plan = stated.pop("run_dir"), stated.pop("show_plan")
+    run_dir, show_plan, lines = (stated.pop(name) for name in ("run_dir", "show_plan", "lines"))
     seeds, workers = stated.pop("seeds"), stated.pop("workers")
+    if lines != PLAIN and seeds is not None:
+        raise UserError("--lines is for one run; of several seeds only the results are shown.", ["leave out --lines"])
     if workers is not None and seeds is None:
         raise UserError("--workers trains several seeds side by side.", [f"--seeds 5 --workers {workers}"])
     count, side_by_side = whole("--seeds", seeds, 1) if seeds else None, whole("--workers", workers or "1", 1)
@@ -55,7 +63,7 @@ def train(words: list[str]) -> int:
     if count is not None:
         options = {"quiet": quiet or as_json, "writers": writers, "workers": side_by_side}
         return finish_seeds(lambda: resume_seeds(run, trust=True, **options), as_json)
-    return finish(lambda: train_prepared(run, quiet=quiet or as_json, writers=writers), as_json)
+    return finish(lambda: train_prepared(run, quiet=quiet or as_json, writers=writers, lines=lines), as_json)
 
 
 def _show_plan(plan: Plan) -> None:
@@ -64,6 +72,30 @@ def _show_plan(plan: Plan) -> None:
 
 def resume(words: list[str]) -> int:
     """`batchwright resume RUN`."""
+    _refuse_numbers(words)
+    stated = _resume_parser().read(words)
+
+    from batchwright.api import is_reward_run
+    from batchwright.api import resume as resume_run
+    from batchwright.lerobot.lerobot_run import is_dataset_run
+
+    run, quiet = stated["run"], stated["quiet"] or stated["json"]
+    if is_seed_folder(run):
+        return _resume_seeds(run, stated, quiet)
+    if is_tuning(run):
+        raise UserError(f"{run} holds a tuning.", [f"batchwright tune --resume {run}"])
+    if stated["workers"] is not None:
+        raise UserError("--workers trains several seeds side by side; this is one run.", ["leave out --workers"])
+    if is_dataset_run(run):
+        return _resume_dataset(run, stated, quiet)
+    if is_reward_run(run):
+        return _resume_reward(run, stated, quiet)
+    allowed: dict[str, Any] = {"trust": may_run_code(run, stated["trust"]), "from_start": stated["from_start"]}
+    allowed |= {**_lengths(stated), "lines": stated["lines"]}
+    return finish(lambda: resume_run(run, quiet=quiet, writers=stated["writers"], **allowed), stated["json"])
+
+
+def _resume_parser() -> Parser:
     parser = Parser(
         prog="batchwright resume", description="Continues a run to the end of its plan.", allow_abbrev=False
     )
@@ -76,48 +108,77 @@ def resume(words: list[str]) -> int:
     )
     add_trust(parser)
     _add_workers(parser)
-    _refuse_numbers(words)
-    stated = parser.read(words)
+    for name in LENGTHS:
+        text = "make the run longer, or shorter: its new length in all"
+        parser.add_argument(flag_of(name), metavar="N", help=f"{text} {name.removeprefix('total_')}")
+    return parser
 
-    from batchwright.api import is_reward_run, resume_reward, resume_seeds
-    from batchwright.api import resume as resume_run
 
-    quiet, from_start = stated["quiet"] or stated["json"], stated["from_start"]
-    run, writers = stated["run"], stated["writers"]
-    if is_seed_folder(run):
-        if from_start:
-            raise UserError("--from-start is for one run.", [f"batchwright resume {run}/seed-0 --from-start"])
-        trust = may_run_code(str(seed_paths(run)[0]), stated["trust"])
-        options = {"quiet": quiet, "writers": writers, "workers": whole("--workers", stated["workers"] or "1", 1)}
-        return finish_seeds(lambda: resume_seeds(run, trust=trust, **options), stated["json"])
-    if is_tuning(run):
-        raise UserError(f"{run} holds a tuning.", [f"batchwright tune --resume {run}"])
-    if stated["workers"] is not None:
-        raise UserError("--workers trains several seeds side by side; this is one run.", ["leave out --workers"])
-    if is_reward_run(stated["run"]):
-        if stated["writers"]:
-            raise UserError("--writers is for policies; a reward model has none.", ["leave out --writers"])
-        return finish(lambda: resume_reward(stated["run"], quiet=quiet, from_start=from_start), stated["json"])
-    trust = may_run_code(stated["run"], stated["trust"])
-    allowed = {"trust": trust, "from_start": from_start}
-    return finish(lambda: resume_run(stated["run"], quiet=quiet, writers=stated["writers"], **allowed), stated["json"])
+def _resume_seeds(run: str, stated: dict[str, Any], quiet: bool) -> int:
+    from batchwright.api import extend, resume_seeds
+
+    if stated["lines"] != PLAIN:
+        raise UserError("--lines is for one run; this is a folder of several.", ["leave out --lines"])
+    if stated["from_start"]:
+        raise UserError("--from-start is for one run.", [f"batchwright resume {run}/seed-0 --from-start"])
+    trust = may_run_code(str(seed_paths(run)[0]), stated["trust"])
+    for number, seed_run in enumerate(seed_paths(run)):
+        extend(seed_run, **_lengths(stated), quiet=quiet or number > 0, trust=trust)
+    workers = whole("--workers", stated["workers"] or "1", 1)
+    options: dict[str, Any] = {"quiet": quiet, "writers": stated["writers"], "workers": workers}
+    return finish_seeds(lambda: resume_seeds(run, trust=trust, **options), stated["json"])
+
+
+def _resume_dataset(run: str, stated: dict[str, Any], quiet: bool) -> int:
+    from batchwright.commands.lerobot_command import finish_dataset_run
+    from batchwright.watch.writers import check_writers
+
+    if stated["from_start"] or _lengths(stated) or stated["lines"] != PLAIN:
+        raise UserError("--from-start, --lines and new lengths are not for runs on recorded data.", ["leave them out"])
+    check_writers(stated["writers"])
+    return finish_dataset_run(run, quiet, stated["json"], writers=tuple(stated["writers"]))
+
+
+def _resume_reward(run: str, stated: dict[str, Any], quiet: bool) -> int:
+    from batchwright.api import resume_reward
+
+    if stated["lines"] != PLAIN:
+        raise UserError("--lines is for policies; a reward model has its own.", ["leave out --lines"])
+    if lengths := _lengths(stated):
+        flag = flag_of(next(iter(lengths)))
+        raise UserError(f"{flag} is for policies; {run} is the run of a reward model.", [f"leave out {flag}"])
+    if stated["writers"]:
+        raise UserError("--writers is for policies; a reward model has none.", ["leave out --writers"])
+    return finish(lambda: resume_reward(run, quiet=quiet, from_start=stated["from_start"]), stated["json"])
+
+
+def _lengths(stated: dict[str, Any]) -> dict[str, int]:
+    """The new length of a run, where one is stated."""
+    return {name: check(name, stated[name], flag_of(name)) for name in LENGTHS if stated[name] is not None}
 
 
 def _refuse_numbers(words: list[str]) -> None:
-    """Refuses settings when resuming: a run keeps the numbers of its plan, only its output may change."""
+    """Refuses settings when resuming: a run keeps the numbers of its plan, only its length and output may change."""
     flags = {word.split("=")[0] for word in words}
-    stated = sorted(flags & {flag_of(name) for name in FIELDS} | flags & {"--preset", "--config"})
+    settings = {flag_of(name) for name in FIELDS if name not in LENGTHS}
+    stated = sorted(flags & settings | flags & {"--preset", "--config"})
     if stated:
         raise UserError(
             f"{stated[0]} cannot change in a run that has begun: its numbers are those of its plan.json. "
-            "--quiet, --json and --writers may change.",
-            [f"leave out {stated[0]}", f"batchwright train ENV {stated[0]} ... --run-dir ANOTHER"],
+            "--total-steps, --quiet, --json and --writers may change.",
+            [f"leave out {stated[0]}", f"batchwright train ENV {stated[0]} ... --init-from RUN"],
         )
 
 
 def _add_output(parser: Parser) -> None:
     parser.add_argument("--quiet", action="store_true", help="print only warnings and the result")
     parser.add_argument("--json", action="store_true", help="print the result as JSON, nothing else")
+    parser.add_argument(
+        "--lines",
+        choices=LINES,
+        default=PLAIN,
+        help="how iterations are shown: in our words, or in those of rl_games and batch training (plain)",
+    )
     parser.add_argument(
         "--writers", nargs="+", default=(), metavar="NAME", help="also write metrics to csv, tensorboard, wandb"
     )

@@ -21,13 +21,17 @@ def tune(words: list[str]) -> int:
     """`batchwright tune ENV [...]` or `batchwright tune --resume DIR`."""
     stated = _parser().read(words)
     as_json, quiet, resume = stated.pop("json"), stated.pop("quiet"), stated.pop("resume")
-    workers, trust = whole("--workers", stated.pop("workers") or "1", 1), stated.pop("trust")
+    workers, trust = stated.pop("workers"), stated.pop("trust")
+    place = {"on": stated.pop("on") or "local", "address": stated.pop("address")}
+    place["export_optuna"] = stated.pop("export_optuna")
+    place["workers"] = None if workers is None else whole("--workers", workers, 1)
     if resume is not None:
         given = [name for name, value in stated.items() if value not in (None, False, [])]
         if given:
             flag = "ENV" if given[0] == "env" else f"--{given[0].replace('_', '-')}"
             raise UserError(
-                f"{flag} cannot change in a tuning that has begun; --workers, --quiet and --json may.",
+                f"{flag} cannot change in a tuning that has begun; --workers, --on, --address, --export-optuna, "
+                "--quiet and --json may.",
                 [f"batchwright tune --resume {resume}"],
             )
     elif trust:
@@ -39,10 +43,10 @@ def tune(words: list[str]) -> int:
 
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         if resume is not None:
-            result: TuneResult | None = api.resume_tuning(resume, workers=workers, quiet=quiet, trust=trust)
+            result: TuneResult | None = api.resume_tuning(resume, quiet=quiet, trust=trust, **place)
         else:
             options = _options(stated)
-            result = api.tune(workers=workers, quiet=quiet, **options, **_settings(stated))
+            result = api.tune(quiet=quiet, **place, **options, **_settings(stated))
     if result is None:
         return 0
     if as_json:
@@ -73,7 +77,12 @@ def _parser() -> Parser:
     )
     parser.add_argument("--tune-seeds", metavar="N", help="seeds of each setting while tuning (1 or 2, by the budget)")
     parser.add_argument("--judge-seeds", metavar="N", help="fresh seeds that judge the best settings (5)")
-    parser.add_argument("--workers", metavar="N", help="units trained side by side, each in a process of its own (1)")
+    parser.add_argument("--on", metavar="PLACE", help="where units are trained: local, or ray for a cluster (local)")
+    parser.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster; the one of this machine else")
+    parser.add_argument(
+        "--workers", metavar="N", help="units trained side by side (1; on ray all that the cluster has cores for)"
+    )
+    parser.add_argument("--export-optuna", metavar="FILE", help="write the tuning as an Optuna study too: SQLite")
     parser.add_argument("--run-dir", metavar="DIR", help="where the tuning is kept; runs/... when not stated")
     parser.add_argument("--resume", metavar="DIR", help="go on with a tuning")
     add_trust(parser)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from batchwright.commands.parser import Parser
-from batchwright.core.errors import UserError
+from batchwright.core.errors import UserError, quoted
 from batchwright.core.run_dir import RUNS, RunDir
 from batchwright.core.safe_open import checked_path
 
@@ -71,6 +71,7 @@ def report(words: list[str]) -> int:
 
 def _folder(named: str | None) -> Folder:
     """The folder to show; the default one may still be missing, as the first training makes it."""
+    from batchwright.tuning.tuning_ledger import is_tuning
     from batchwright.web.folder import Folder
 
     path = RUNS if named is None else checked_path(named)
@@ -78,11 +79,11 @@ def _folder(named: str | None) -> Folder:
         real = path.resolve()
         is_there = real.is_dir()
     except (OSError, ValueError, RuntimeError) as error:
-        raise UserError(f"{named!r} is no name of a folder.", ["batchwright watch runs"]) from error
+        raise UserError(f"{quoted(str(named))} is no name of a folder.", ["batchwright watch runs"]) from error
     if named is not None and not is_there:
         what = "is a file" if real.exists() else "does not exist"
         raise UserError(f"{path} {what}.", ["batchwright watch DIR", "batchwright train CartPole-v1"])
-    if RunDir(real).is_run:
+    if RunDir(real).is_run or is_tuning(real):
         return Folder(real.parent, only=real.name)
     return Folder(real)
 
@@ -103,11 +104,11 @@ def _listen(folder: Folder, host: str, port: int | None) -> Server:
     except OSError as error:
         if port is not None or host != HOST:
             raise UserError(
-                f"cannot listen on {host} port {port or PORT}: {error.strerror}.", ["--port 0 for a free one"]
+                f"cannot listen on {quoted(host)} port {port or PORT}: {error.strerror}.", ["--port 0 for a free one"]
             ) from error
         return Server((host, 0), watcher)
-    except (UnicodeError, OverflowError, ValueError) as error:
-        raise UserError(f"{host!r} is no address.", [f"--host {HOST}"]) from error
+    except (UnicodeError, OverflowError, ValueError, TypeError) as error:
+        raise UserError(f"{quoted(host)} is no address.", [f"--host {HOST}"]) from error
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.config.schema import RECORDED
+from batchwright.config.schema import DATASET, RECORDED
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
 from batchwright.core.trust import check_trust
@@ -25,7 +25,7 @@ from batchwright.nets.policy import NetworkMaker, Policy
 from batchwright.planning.component_plan import component_names
 from batchwright.planning.plan import Plan
 from batchwright.regimes import make_trained_policy
-from batchwright.runs import checkpoints
+from batchwright.runs.checkpoint_choice import LAST, Checkpoint, load_checkpoint
 from batchwright.runs.evaluation import Evaluator
 from batchwright.runs.launch import open_run
 from batchwright.runs.run_settings import RunSettings
@@ -63,6 +63,11 @@ class TrainedPolicy:
         native = native_tree(heads.spec, self._act(self.params, one, noise, self._row(mask)))
         return jax.tree.map(lambda x: x[0], native)
 
+    def act_stored(self, obs: Any) -> Any:
+        """The most likely actions for observations [B, ...] as an engine gives them, as an engine takes them."""
+        count = len(jax.tree.leaves(obs)[0])
+        return jax.tree.map(np.asarray, self._act(self.params, obs, self.policy.heads.no_noise((count,)), None))
+
     def _row(self, mask: Any) -> Any:
         if mask is None:
             return None
@@ -98,8 +103,9 @@ def load(
     network: NetworkMaker | None = None,
     trust: bool = False,
     on_warning: Callable[[str], None] | None = None,
+    checkpoint: Checkpoint = LAST,
 ) -> TrainedPolicy:
-    """The policy of a run's last good checkpoint, normalisers included; a checkpoint runs no code.
+    """The policy of one checkpoint of a run, the last good one by default, normalisers included; runs no code of it.
 
     The environment that the run names is made. Where it is code of its own, and the run was not made here by this user,
     that needs `trust`. `on_warning` hears of damaged checkpoints; a Python warning is raised where there is none.
@@ -107,13 +113,13 @@ def load(
     directory, resolved, plan = open_run(run)
     if plan.regime == RECORDED:
         raise UserError(f"{directory} is the run of a reward model, not of a policy.", ["batchwright.load_reward(run)"])
+    if plan.regime == DATASET:
+        path = directory.checkpoints / "last" / "pretrained_model"
+        raise UserError(f"{directory} holds a policy of LeRobot.", [f"lerobot-eval --policy.path={path}"])
     env = str(resolved.config.task.env)
     check_trust(directory, env, trust)
     warn = on_warning or (lambda text: warnings.warn(text, stacklevel=4))
-    found = checkpoints.load_named(directory.checkpoints, warn)
-    if found is None:
-        raise UserError(f"{directory} has no usable checkpoint.", [f"batchwright resume {directory}"])
-    arrays, manifest = found
+    arrays, manifest = load_checkpoint(directory, checkpoint, warn)
     engine = make_engine(env, 1, plan["engine"], components=component_names(plan) or NO_COMPONENTS)
     policy = make_trained_policy(plan, engine, network)
     engine.close()

@@ -13,78 +13,79 @@ from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
 from batchwright.core.safe_open import checked_path, explain_refusal
 from batchwright.envs.failures import failure
-from batchwright.envs.gymnasium_source import EnvSource
+from batchwright.policies.camera import Camera, make_camera
 from batchwright.policies.trained_policy import TrainedPolicy
-from batchwright.policies.video_formats import FORMATS, refuse_video_format
+from batchwright.policies.video_formats import FORMATS, MP4, refuse_video_format
 
-DEFAULT_FRAMES_PER_SECOND = 30
 MOST_FRAMES = 1000
 ELSEWHERE = "--video FILE.gif in another folder"
 
 
 class Video:
-    """A video of one episode, drawn by the environment itself.
-
-    All that can be known before is refused when it is made: format, place, and whether the environment draws.
-    """
+    """A video of one episode, drawn by the environment itself, or its images where it draws nothing."""
 
     def __init__(self, policy: TrainedPolicy, path: str | Path) -> None:
-        self._policy, self.path = policy, checked_path(path)
-        try:
-            import PIL.Image
-        except ImportError:
-            raise UserError("videos need Pillow.", ['pip install "batchwright[video]"']) from None
-        self._image: Any = PIL.Image
+        """Refuses a format, a place and an environment that cannot be filmed."""
+        self.path = checked_path(path)
         refuse_video_format(self.path)
         _refuse_place(self.path)
-        try:
-            self._env, self._limit_steps = EnvSource(policy.env, None, {"render_mode": "rgb_array"}).make()
-        except UserError as error:
-            raise UserError(f"{policy.env} cannot be recorded: {error.message}", ["leave out --video"]) from None
-        try:
-            self._env.reset(seed=0)
-            draws = isinstance(self._env.render(), np.ndarray)
-        except Exception as error:
-            self._env.close()
-            raise UserError(f"{policy.env} cannot be recorded: {failure(error)}", ["leave out --video"]) from error
-        if not draws:
-            self._env.close()
-            raise UserError(f"{policy.env} draws no pictures.", ["leave out --video"])
+        self._pillow, self._av = _encoders(self.path)
+        self._camera: Camera = make_camera(policy)
 
     def record(self, seed: int) -> Path:
         """Plays one episode of at most `MOST_FRAMES` and writes it."""
         try:
-            content = self._encode([self._image.fromarray(frame) for frame in self._frames(seed)])
+            content = self._encode(self._camera.play(seed, MOST_FRAMES))
         except UserError:
             raise
         except Exception as error:
             raise UserError(f"{self.path} was not written: {failure(error)}") from error
         finally:
-            self._env.close()
+            self._camera.close()
         with explain_refusal(self.path, "write", ELSEWHERE):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.path, content)
         return self.path
 
-    def _frames(self, seed: int) -> list[np.ndarray]:
-        env = self._env
-        obs, info = env.reset(seed=seed)
-        frames: list[Any] = [env.render()]
-        ended, most = False, min(MOST_FRAMES, 1 + (self._limit_steps or MOST_FRAMES))
-        while not ended and len(frames) < most:
-            action = self._policy(obs, mask=(info or {}).get("action_mask"))
-            obs, _, terminated, truncated, info = env.step(action)
-            frames.append(env.render())
-            ended = terminated or truncated
-        return frames
-
-    def _encode(self, frames: list[Any]) -> bytes:
+    def _encode(self, frames: list[np.ndarray]) -> bytes:
         """The file's content: in memory first, so that a file is whole or not there."""
-        content = io.BytesIO()
-        milliseconds = 1000 // max(1, int(self._env.metadata.get("render_fps") or DEFAULT_FRAMES_PER_SECOND))
+        content, rate = io.BytesIO(), self._camera.frames_per_second
+        if self._av is not None:
+            _write_mp4(self._av, content, frames, rate)
+            return content.getvalue()
+        first, *rest = [self._pillow.fromarray(frame) for frame in frames]
         kind = FORMATS[self.path.suffix.lower()]
-        frames[0].save(content, kind, save_all=True, append_images=frames[1:], duration=milliseconds, loop=0)
+        first.save(content, kind, save_all=True, append_images=rest, duration=1000 // rate, loop=0)
         return content.getvalue()
+
+
+def _encoders(path: Path) -> tuple[Any, Any]:
+    """(Pillow's Image, None), or (None, PyAV) for MP4; a missing package is refused by the extra that has it."""
+    if path.suffix.lower() == MP4:
+        try:
+            import av
+        except ImportError:
+            fixes = ['pip install "batchwright[video]"', f"--video {path.with_suffix('.gif')}"]
+            raise UserError("MP4 videos need PyAV.", fixes) from None
+        return None, av
+    try:
+        import PIL.Image
+    except ImportError:
+        raise UserError("videos need Pillow.", ['pip install "batchwright[video]"']) from None
+    return PIL.Image, None
+
+
+def _write_mp4(av: Any, content: io.BytesIO, frames: list[np.ndarray], rate: int) -> None:
+    """H.264, which browsers play; sides are made even, as it needs them."""
+    with av.open(content, "w", format="mp4") as file:
+        stream = file.add_stream("libx264", rate=rate)
+        height, width = (side + side % 2 for side in frames[0].shape[:2])
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        for frame in frames:
+            padded = np.zeros((height, width, 3), np.uint8)
+            padded[: frame.shape[0], : frame.shape[1]] = frame[..., :3]
+            file.mux(stream.encode(av.VideoFrame.from_ndarray(padded, format="rgb24")))
+        file.mux(stream.encode())
 
 
 def _refuse_place(path: Path) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from batchwright.core.errors import UserError, quoted
 
-FORMATS = {".gif": "GIF", ".webp": "WEBP", ".png": "PNG"}
-"""Pillow's name of each moving picture that it writes, by suffix; `.png` is an animated PNG."""
+MP4 = ".mp4"
+FORMATS = {".gif": "GIF", ".webp": "WEBP", ".png": "PNG", MP4: "H.264"}
+"""Pillow's name of each moving picture that it writes, by suffix, and MP4; `.png` is an animated PNG."""
 
 
 def refuse_video_format(path: str | Path) -> None:

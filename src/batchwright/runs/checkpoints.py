@@ -42,8 +42,9 @@ def save(
     about: dict[str, Any],
     extra: dict[str, list[np.ndarray]] | None = None,
     shared: dict[str, str] | None = None,
+    kept: int = KEPT,
 ) -> Path:
-    """Writes one checkpoint whole or not at all, then removes all but the newest few; `extra` arrays lie beside it.
+    """Writes one checkpoint whole or not at all, then removes all but the newest `kept`; `extra` lies beside it.
 
     `shared` are the SHA-256 of files that are already in the folder `SHARED` and that this checkpoint needs.
     """
@@ -65,7 +66,8 @@ def save(
     except BaseException:
         remove_folder(partial, _IN_CHECKPOINTS)
         raise
-    for old in _found(folder)[:-KEPT]:
+    others = [path for path in _found(folder) if path != final]
+    for old in others[: max(0, len(others) - kept + 1)]:
         remove_folder(old, _IN_CHECKPOINTS)
     _sweep_shared(folder)
     return final
@@ -102,6 +104,31 @@ def load_named(folder: Path, on_warning: Callable[[str], None]) -> tuple[dict[st
     return found and found[:2]
 
 
+def load_iteration(folder: Path, iteration: int) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+    """(arrays by path, manifest) of the checkpoint after so many iterations; None where it is not kept or damaged."""
+    path = folder / f"{iteration:09d}"
+    if path not in _found(folder):
+        return None
+    try:
+        return _read_whole(folder, path)
+    except (OSError, ValueError):
+        return None
+
+
+def kept_iterations(folder: Path) -> list[int]:
+    """After how many iterations each checkpoint was made, the oldest first; damaged ones are counted too."""
+    return [int(path.name) for path in _found(folder)]
+
+
+def _read_whole(folder: Path, path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and the manifest of one checkpoint; OSError or ValueError where it is damaged."""
+    manifest = _read_manifest(path)
+    _check_hashes(folder, path, manifest)
+    arrays = read_npz(path / STATE, _IN_CHECKPOINT)
+    _check_counters(arrays, manifest)
+    return arrays, manifest
+
+
 def _newest_whole(
     folder: Path, on_warning: Callable[[str], None]
 ) -> tuple[dict[str, np.ndarray], dict[str, Any], Path] | None:
@@ -109,11 +136,7 @@ def _newest_whole(
     while paths:
         path = paths.pop()
         try:
-            manifest = _read_manifest(path)
-            _check_hashes(folder, path, manifest)
-            arrays = read_npz(path / STATE, _IN_CHECKPOINT)
-            _check_counters(arrays, manifest)
-            return arrays, manifest, path
+            return *_read_whole(folder, path), path
         except (OSError, ValueError) as error:
             instead = f"using {paths[-1].name}, the one before it" if paths else "there is none before it"
             on_warning(f"checkpoint {path.name} is damaged ({_reason(error)}); {instead}")

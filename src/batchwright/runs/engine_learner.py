@@ -20,12 +20,15 @@ from batchwright.collect.compiled_rollouts import (
     start_compiled,
 )
 from batchwright.collect.host_rollouts import Act, make_act, make_host_collect, make_replay, start_host
+from batchwright.collect.info_log import InfoLog
+from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.nets.policy import Policy
 from batchwright.runs.checkpoints import load_actions, pack_actions
 from batchwright.runs.engine_state import EngineStateT, run_progress
+from batchwright.runs.env_attributes import EnvAttributes
 from batchwright.runs.evaluation import Evaluator
 from batchwright.runs.learner import CheckpointParts, Doctor, Evaluation, IterationResult, Record, SavedCheckpoint
 from batchwright.runs.run_settings import RunSettings
@@ -54,6 +57,13 @@ class EngineLearner(ABC, Generic[EngineStateT]):
         self._evaluator: Evaluator | None = None
         self.actions_since_start: list[np.ndarray] | None = None if self.resumes_from_state else []
         """Actions [T, N, D] per iteration since the engine was started; None where a resume does not replay them."""
+        self.info_log = InfoLog(settings.log_info) if settings.log_info else None
+        if self.info_log is not None and engine.compiled:
+            raise UserError(
+                f"--log-info reads info in Python; the engine {engine.name} steps inside of the compiled program.",
+                ["--engine gymnasium", "--engine envpool-host"],
+            )
+        self.attributes = EnvAttributes()
         self.collect = self._make_collect()
 
     @abstractmethod
@@ -158,6 +168,7 @@ class EngineLearner(ABC, Generic[EngineStateT]):
         if self.actions_since_start is None:
             return state
         self.actions_since_start.clear()
+        self.attributes.restart()
         iteration = int(state.counters.iteration)
         counters = state.counters._replace(engine_started=np.int64(iteration))
         return replace(self.cut_episodes(state), counters=counters, collect_state=self.start_engine(iteration))
@@ -172,9 +183,24 @@ class EngineLearner(ABC, Generic[EngineStateT]):
     def save(self, state: EngineStateT, shared_folder: Path, scheduled: bool) -> CheckpointParts:
         replays = not scheduled and self.actions_since_start is not None
         files = pack_actions(self.actions_since_start or []) if replays else {}
-        return CheckpointParts(self.checkpoint_template(state), {"replay": replays, "env": self.env}, files)
+        about: dict[str, Any] = {"replay": replays, "env": self.env}
+        if self.attributes:
+            about["attributes"] = self.attributes.to_json()
+        return CheckpointParts(self.checkpoint_template(state), about, files)
+
+    def set_env_attribute(self, name: str, value: Any, iteration: int) -> None:
+        self.engine.set_attribute(name, value)
+        self.attributes.set(name, value, iteration)
+
+    def restart_environments(self, state: EngineStateT) -> EngineStateT:
+        """The state with environments that start anew, so that what was set in them holds from their first episode."""
+        self.attributes.restart()
+        return replace(state, collect_state=self.start_engine(int(state.counters.iteration)))
 
     def load(self, state: EngineStateT, saved: SavedCheckpoint) -> EngineStateT:
+        self.attributes = EnvAttributes.from_json(saved.manifest.get("attributes"))
+        replays = not self.resumes_from_state and saved.manifest["replay"]
+        self.attributes.apply(self.engine, at_start=replays)
         if self.resumes_from_state:
             return state
         started = int(state.counters.engine_started)
@@ -200,8 +226,10 @@ class EngineLearner(ABC, Generic[EngineStateT]):
         started = self.start_engine(iteration)
         if isinstance(self.engine, HostEngine):
             step = make_replay(self.engine, self.policy)
-            for action in actions:
+            for number, action in enumerate(actions):
+                self.attributes.apply_changes(self.engine, iteration + number)
                 step(jnp.asarray(action))
+            self.attributes.apply_changes(self.engine, iteration + len(actions))
             return saved
         assert isinstance(self.engine, CompiledEngine)
         run = jax.jit(make_compiled_replay(self.engine, self.policy))
@@ -212,7 +240,7 @@ class EngineLearner(ABC, Generic[EngineStateT]):
 
     def _make_collect(self) -> Collect:
         if isinstance(self.engine, HostEngine):
-            return make_host_collect(self.engine, self.policy, self.collect_steps, self._make_act())
+            return make_host_collect(self.engine, self.policy, self.collect_steps, self._make_act(), self.info_log)
         assert isinstance(self.engine, CompiledEngine)
         engine = self.engine
         if not engine.saves_state:  # its program holds the address of its environments

@@ -11,7 +11,7 @@ from batchwright.core.run_dir import RunDir
 from batchwright.planning.plan import Plan
 from batchwright.runs import checkpoints
 from batchwright.watch.metric_log import EVALUATION_SECONDS, read_events, read_metrics
-from batchwright.watch.run_end import RETURN_REACHED
+from batchwright.watch.run_end import BY_CALLBACK, EXTENDED, RETURN_REACHED
 from batchwright.watch.statistics import is_finite_number, summarise
 
 _STEPS = ".counters.env_steps"
@@ -34,7 +34,8 @@ class FinishedRun(NamedTuple):
 
 def last_end(events: Sequence[Mapping[str, Any]]) -> str | None:
     """The last event that says how a run or its start ended; None where there is none."""
-    ends = [event["kind"] for event in events if event["kind"] in ("finished", "interrupted", "diverged", "resume")]
+    kinds = ("finished", "interrupted", "diverged", "resume", EXTENDED)
+    ends = [event["kind"] for event in events if event["kind"] in kinds]
     return ends[-1] if ends else None
 
 
@@ -60,6 +61,7 @@ def read_finished(run: RunDir, plan: Plan) -> FinishedRun | None:
     recent = arrays.get(".recent_returns")
     solved = None if wanted is None or recent is None else bool(np.mean(recent) >= wanted)
     at_end = _reaches_the_end(plan, iterations, env_steps)
+    by_callback = end == "finished" and any(event.get("reason") == BY_CALLBACK for event in events[-3:])
     if end != "finished" and not solved and not at_end:
         return None
     return FinishedRun(
@@ -67,7 +69,7 @@ def read_finished(run: RunDir, plan: Plan) -> FinishedRun | None:
         iterations=iterations,
         env_steps=env_steps,
         solved=solved,
-        stopped=RETURN_REACHED if solved and not at_end else "",
+        stopped="" if at_end else BY_CALLBACK if by_callback else RETURN_REACHED if solved else "",
         is_recorded=end == "finished",
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from batchwright.config.load import Resolved, resolve
 from batchwright.config.save import to_yaml
+from batchwright.core import html
 from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import RunDir, run_name
@@ -19,6 +20,7 @@ from batchwright.core.trust import check_trust, remember
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.planning.plan import Plan, plan_from_dict
 from batchwright.planning.quantity import counted
+from batchwright.runs.callback import Callbacks
 from batchwright.runs.engine_learner import EngineLearner
 from batchwright.runs.engine_state import RECENT_EPISODES, EngineState
 from batchwright.runs.finished_run import FinishedRun, last_end, read_finished
@@ -30,9 +32,21 @@ from batchwright.runs.recorder import OutputOptions, RunRecorder
 from batchwright.runs.run_settings import RunSettings
 from batchwright.runs.signals import stop_when_asked
 from batchwright.runs.start_state import StartOptions, start_or_resume
+from batchwright.watch.lines import evaluation_line
 from batchwright.watch.metric_log import EventLog, read_events, read_metrics
 from batchwright.watch.progress import Progress
-from batchwright.watch.run_end import END_TEXT, FINISHED, INTERRUPTED, RETURN_REACHED, STOPPED
+from batchwright.watch.run_end import (
+    BY_CALLBACK,
+    CALLBACK,
+    END_TEXT,
+    FINISHED,
+    INTERRUPTED,
+    RETURN_REACHED,
+    STOPPED,
+)
+
+FOREIGN_JOB = "rl_games.json"
+"""In a run directory that rl_games trains, not we."""
 
 MakeLearner = Callable[[Plan, str, OnEvent], EngineLearner[Any]]
 """(plan, environment, callback for engine events) -> the learner of the plan's regime."""
@@ -52,7 +66,16 @@ class Result:
     solved: bool | None = None
     """Whether `stop_return` was reached; None where none was stated."""
     stopped: str = ""
-    """`return reached` where `stop_return` ended the run before its last planned iteration."""
+    """`return reached` or `by a callback` where that ended the run before its last planned iteration."""
+
+    def _repr_html_(self) -> str:
+        """The outcome in a notebook, with the place of the report."""
+        rows = [("evaluation", evaluation_line(self.evaluation))] if self.evaluation else []
+        rows += [("steps", f"{self.env_steps:,}"), ("iterations", str(self.iterations))]
+        rows += [("stopped", self.stopped)] if self.stopped else []
+        rows += [("interrupted", "go on with batchwright.resume(run)")] if self.interrupted else []
+        rows += [("run", str(self.run_dir)), ("report", str(RunDir(self.run_dir).report_path))]
+        return html.table(("", ""), rows)
 
 
 class EvaluationFailed(UserError):  # noqa: N818 - a kind of UserError, named after what happened
@@ -98,22 +121,30 @@ def open_run(path: str | Path) -> tuple[RunDir, Resolved, Plan]:
 
 
 def continue_run(
-    path: str | Path, make_learner: MakeLearner, options: OutputOptions, start: StartOptions | None = None
+    path: str | Path,
+    make_learner: MakeLearner,
+    options: OutputOptions,
+    start: StartOptions | None = None,
+    user: Callbacks | None = None,
 ) -> Result:
     """Trains a run from its last good checkpoint, or from the start where it has none, to the end of its plan."""
     run, resolved, plan = open_run(path)
+    if (run.path / FOREIGN_JOB).exists():
+        raise UserError(f"{run} was trained by rl_games.", [f"batchwright rl-games --resume {run}"])
     start = start or StartOptions()
     done = read_finished(run, plan)
     if done is not None:
         return _show_finished(run, plan, done, options)
     check_trust(run, resolved.config.task.env, start.trust)
+    _refuse_missing_callback(run, plan, user)
     threads, planned = take_threads(plan), plan.get("learner_threads", 1)
     with run.lock(), EventLog(run.events_path) as events:
-        recorder = RunRecorder(run, plan, events, options)
+        recorder = RunRecorder(run, plan, events, options, user=user)
         if threads != planned:
             given = f"updates were planned with {counted(planned, 'thread')}, this process gives them {threads} (NPROC)"
             recorder.on_warning("threads", 0, f"{given}: expect other last digits")
         learner = make_learner(plan, _env_of(resolved), recorder.on_engine_event)
+        recorder.user_learner = learner
         start_seconds = time.perf_counter()
         try:
             state: EngineState = train_to_end(learner, recorder, start)
@@ -125,17 +156,29 @@ def continue_run(
         return result
 
 
+def _refuse_missing_callback(run: RunDir, plan: Plan, user: Callbacks | None) -> None:
+    if plan.get("callback") is not None and not user:
+        raise UserError(
+            f"{run} was trained with a callback, {plan['callback']}: without it this would be another run.",
+            [
+                f'batchwright.resume("{run}", callback=...) in Python',
+                "callback=batchwright.Callback() goes on without it",
+            ],
+        )
+
+
 def train_to_end(learner: Learner[StateT], recorder: RunRecorder, start: StartOptions) -> StateT:
     """Starts or resumes a run and trains it to its end; SIGTERM and Ctrl-C save and stop it."""
     recorder.attach(learner)
     try:
         with stop_when_asked(lambda text: recorder.display.note(text, warning=True)) as stop_requested:
             recorder.stop_requested = stop_requested
-            state = start_or_resume(learner, recorder, start)
+            state = recorder.start_callbacks(start_or_resume(learner, recorder, start))
             first = int(state.counters.iteration)
             state = run_iterations(learner, state, recorder)
         iteration = int(state.counters.iteration)
         recorder.final_advice(iteration - 1)
+        recorder.end_callbacks(state)
     except DivergedError as error:
         recorder.on_warning("diverged", error.iteration, f"training diverged: {error}")
         error.fixes = tuple(flags for finding in recorder.final_advice(error.iteration) for flags in finding.flags[:1])
@@ -150,12 +193,18 @@ def train_to_end(learner: Learner[StateT], recorder: RunRecorder, start: StartOp
 
 def _record_end(learner: Learner[StateT], recorder: RunRecorder, state: StateT) -> None:
     iteration = int(state.counters.iteration)
-    kind = FINISHED if learner.finished(state) else INTERRUPTED
-    if learner.stopped_early(state):
+    kind = FINISHED if learner.finished(state) or recorder.stopped() else INTERRUPTED
+    if recorder.stopped() and not learner.finished(state):
+        recorder.events.record(kind, iteration - 1, callback_text(recorder, iteration), reason=BY_CALLBACK)
+    elif learner.stopped_early(state):
         text = stop_text(learner.settings, iteration)
         recorder.events.record(kind, iteration - 1, text, reason=RETURN_REACHED)
     else:
         recorder.events.record(kind, iteration - 1, f"{kind} after iteration {iteration}")
+
+
+def callback_text(recorder: RunRecorder, iteration: int) -> str:
+    return f"{END_TEXT[CALLBACK]} after iteration {iteration}: {recorder.stop_reason}"
 
 
 def stop_text(settings: RunSettings, iteration: int) -> str:
@@ -167,7 +216,8 @@ def stop_text(settings: RunSettings, iteration: int) -> str:
 
 
 def _finish(learner: EngineLearner[Any], recorder: RunRecorder, state: EngineState, seconds: float) -> Result:
-    iteration, interrupted = int(state.counters.iteration), not learner.finished(state)
+    iteration, by_callback = int(state.counters.iteration), recorder.stopped() and not learner.finished(state)
+    interrupted = not learner.finished(state) and not by_callback
     stop_return = learner.settings.stop_return
     stopped = learner.stopped_early(state)
     result = Result(
@@ -178,13 +228,17 @@ def _finish(learner: EngineLearner[Any], recorder: RunRecorder, state: EngineSta
         interrupted,
         seconds,
         None if stop_return is None else state.mean_return_reaches(stop_return),
-        RETURN_REACHED if stopped else "",
+        BY_CALLBACK if by_callback else RETURN_REACHED if stopped else "",
     )
-    resume = f"interrupted after iteration {iteration}; go on with: batchwright resume {recorder.run}"
+    outcome = stop_text(learner.settings, iteration) if stopped else ""
+    if interrupted:
+        outcome = f"interrupted after iteration {iteration}; go on with: batchwright resume {recorder.run}"
+    if by_callback:
+        outcome = callback_text(recorder, iteration)
     assert isinstance(recorder.display, Progress)
     recorder.display.finish(
         {
-            "outcome": resume if interrupted else stop_text(learner.settings, iteration) if stopped else "",
+            "outcome": outcome,
             "evaluation": {} if interrupted else recorder.evaluation,
             "env_steps": result.env_steps,
             "iterations": iteration,
@@ -202,7 +256,7 @@ def _show_finished(run: RunDir, plan: Plan, done: FinishedRun, options: OutputOp
             reason = {"reason": done.stopped} if done.stopped else {}
             events.record(FINISHED, done.iterations - 1, f"finished after iteration {done.iterations}", **reason)
     progress = Progress(plan, options.stream, quiet=options.quiet, past=read_metrics(run.metrics_path))
-    how = END_TEXT[STOPPED] if done.stopped else FINISHED
+    how = f"stopped: {done.stopped}" if done.stopped else FINISHED
     outcome = f"{how} after iteration {done.iterations}: nothing is left to do"
     effort = {"evaluation": done.evaluation, "env_steps": done.env_steps, "iterations": done.iterations}
     progress.finish({"outcome": outcome, **effort, "run_dir": run})

@@ -28,14 +28,16 @@ class Callbacks(Doctor, Protocol):
     def on_non_finite(self, iteration: int, result: IterationResult) -> None: ...
     def on_record(self, record: Record, episode_lines: bytes) -> None: ...
     def evaluate(self, state: RunState) -> Record: ...
-    def on_checkpoint(self, state: RunState, scheduled: bool) -> None: ...
+    def on_iteration(self, state: RunState, record: Record) -> Record: ...
+    def stopped(self) -> bool: ...
+    def on_checkpoint(self, state: RunState, scheduled: bool, reason: str) -> None: ...
     def on_last_record(self, record: Record, episode_lines: bytes) -> None: ...
     def evaluate_last(self, state: RunState) -> None: ...
     def stop_requested(self) -> bool: ...
 
 
 def run(learner: Learner[StateT], state: StateT, callbacks: Callbacks) -> StateT:
-    """Iterates to the end of the plan or to a requested stop; returns the last state.
+    """Iterates to the end of the plan, to a stop by the user's callback or to one by a signal; returns the last state.
 
     The last record and the last checkpoint are saved before the last evaluation, which completes the record: whatever
     happens to it costs no training, and a resumed run makes up for it.
@@ -51,22 +53,27 @@ def run(learner: Learner[StateT], state: StateT, callbacks: Callbacks) -> StateT
             callbacks.on_warning("remark", iteration - 1, message)
         record = learner.record(state, result, time.perf_counter() - start_seconds)
         episode_lines = learner.episode_lines(state, result)
-        if last:
-            callbacks.on_last_record(record, episode_lines)
-            callbacks.on_checkpoint(state, scheduled=True)
-            break
-        if settings.eval_every and iteration % settings.eval_every == 0:
+        at_checkpoint = iteration % settings.checkpoint_every == 0
+        if not last and settings.eval_every and iteration % settings.eval_every == 0:
             record |= callbacks.evaluate(state)
+        record |= callbacks.on_iteration(state, record)
+        if last or callbacks.stopped():
+            callbacks.on_last_record(record, episode_lines)
+            # As in a longer run, which this one may become: what cannot be saved restarts, or is replayed.
+            state = learner.before_checkpoint(state) if at_checkpoint else state
+            callbacks.on_checkpoint(state, scheduled=at_checkpoint, reason="end of the run")
+            break
         callbacks.on_record(record, episode_lines)
-        stop, at_checkpoint = callbacks.stop_requested(), iteration % settings.checkpoint_every == 0
+        stop = callbacks.stop_requested()
         state = _between_iterations(learner, state, at_checkpoint, callbacks)
         if at_checkpoint or stop:
-            callbacks.on_checkpoint(state, scheduled=at_checkpoint)
+            reason = "scheduled" if at_checkpoint else "asked for by a signal"
+            callbacks.on_checkpoint(state, scheduled=at_checkpoint, reason=reason)
         if stop:
             break
     if 0 < int(state.counters.iteration) == int(state.counters.bad_iterations):
         raise DivergedError("every update was undone", int(state.counters.iteration))
-    if learner.finished(state):
+    if learner.finished(state) or callbacks.stopped():
         callbacks.evaluate_last(state)
     return state
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TextIO
 
 from batchwright.config.schema import RECORDED
@@ -20,12 +22,13 @@ from batchwright.doctor.run_history import facts_of
 from batchwright.doctor.text import one_line
 from batchwright.planning.plan import Plan
 from batchwright.runs import checkpoints
-from batchwright.runs.learner import IterationResult, Learner, Record, RunState
+from batchwright.runs.callback import CallbackLearner, Callbacks, RunView
+from batchwright.runs.learner import IterationResult, Learner, Record, RunState, StateT
 from batchwright.runs.non_finite import dump
 from batchwright.runs.versions import versions
 from batchwright.watch.episode_log import EpisodeLog
 from batchwright.watch.gauges import AcceleratorGauge, MemoryGauge
-from batchwright.watch.lines import RETURN
+from batchwright.watch.lines import PLAIN, RETURN
 from batchwright.watch.metric_log import EVALUATION_SECONDS, EventLog, IterationLines, MetricLog, read_events
 from batchwright.watch.progress import Progress
 from batchwright.watch.statistics import MovingStatistics
@@ -39,6 +42,8 @@ class OutputOptions:
     quiet: bool = False
     writers: tuple[str, ...] = ()
     stream: TextIO = field(default_factory=lambda: sys.stdout)
+    lines: str = PLAIN
+    """How iterations are shown: one of `LINES`."""
 
 
 class Display(Protocol):
@@ -57,9 +62,19 @@ class RunRecorder:
     """Implements `Callbacks` for one run directory."""
 
     def __init__(
-        self, run: RunDir, plan: Plan, events: EventLog, options: OutputOptions, make_display: MakeDisplay | None = None
+        self,
+        run: RunDir,
+        plan: Plan,
+        events: EventLog,
+        options: OutputOptions,
+        make_display: MakeDisplay | None = None,
+        user: Callbacks | None = None,
     ) -> None:
         self.run, self.plan, self.events, self.options = run, plan, events, options
+        self.user = user or Callbacks(None)
+        self.user_learner: CallbackLearner | None = None
+        self.stop_reason: str | None = None
+        """Why the user's callback ended the run."""
         self.metrics = MetricLog(run.metrics_path)
         self.episodes = None if plan.regime == RECORDED else EpisodeLog(run.episodes_path)
         self._make_display = make_display or self._make_progress
@@ -79,7 +94,8 @@ class RunRecorder:
         self._learner = learner
 
     def _make_progress(self, past: Sequence[Mapping[str, Any]]) -> Display:
-        return Progress(self.plan, self.options.stream, quiet=self.options.quiet, past=past)
+        options = self.options
+        return Progress(self.plan, options.stream, quiet=options.quiet, lines=options.lines, past=past)
 
     def show_plan_warnings(self) -> None:
         """The header of a first start, with the warnings of the plan: changed numbers and broken rules."""
@@ -89,6 +105,10 @@ class RunRecorder:
 
     def cut_after(self, iteration: int) -> int:
         """Drops the records of later iterations, which are made again; returns how many iterations."""
+        for log in self._logs():
+            if (kept := log.put_in_order()) is not None:
+                text = f"{log.path.name} was out of order: put in order; as it was: {kept.name}"
+                self.on_warning("record", iteration + 1, text)
         if self.episodes is not None:
             self.episodes.cut_after(iteration)
         return self.metrics.cut_after(iteration)
@@ -156,6 +176,57 @@ class RunRecorder:
         if self._doctor is not None:
             self._show_advice(record["iteration"], self._doctor.check(record))
 
+    def view(self, state: RunState) -> RunView:
+        assert self.user_learner is not None  # callbacks are given together with it
+        return RunView(self.run.path, self.plan, self.user_learner, state)
+
+    def start_callbacks(self, state: StateT) -> StateT:
+        """Calls `on_start` of the user's callbacks; environments that they changed start anew."""
+        if not self.user or int(state.counters.iteration) > 0:
+            return state
+        view = self.view(state)
+        self.user.on_start(view)
+        self._heed(view)
+        if not view.has_set_env or self.user_learner is None:
+            return state
+        restarted: StateT = self.user_learner.restart_environments(state)
+        return restarted
+
+    def resume_callbacks(self, state: RunState, manifest: Mapping[str, Any]) -> None:
+        """Gives callbacks back what a checkpoint holds of them; those that are new to the run start."""
+        if not self.user:
+            return
+        if "callbacks" in manifest:
+            self.user.load(manifest["callbacks"])
+        else:
+            self.user.on_start(self.view(state))
+
+    def end_callbacks(self, state: RunState) -> None:
+        if self.user:
+            self.user.on_end(self.view(state))
+
+    def on_iteration(self, state: RunState, record: Record) -> Record:
+        """What the user's callbacks log; refuses names that the record has already."""
+        if not self.user:
+            return {}
+        view = self.view(state)
+        self.user.on_iteration(MappingProxyType(record), view)
+        self._heed(view)
+        taken = sorted(set(view.logged) & set(record))
+        if taken:
+            raise UserError(
+                f"the callback logs {taken[0]}, which is a metric of the run.", [f'log("my/{taken[0]}", ...)']
+            )
+        return view.logged
+
+    def _heed(self, view: RunView) -> None:
+        if view.stop_reason is not None and self.stop_reason is None:
+            self.stop_reason = view.stop_reason
+
+    def stopped(self) -> bool:
+        """Whether the user's callback has asked the run to end."""
+        return self.stop_reason is not None
+
     def evaluate(self, state: RunState) -> Record:
         """Metrics of an evaluation; none while the training return is below the threshold."""
         return {} if self._below_threshold() else self._evaluate(state)
@@ -163,6 +234,10 @@ class RunRecorder:
     def evaluate_last(self, state: RunState) -> None:
         """Evaluates the last policy and completes the last record, unless that was done before a resume."""
         if self.last_record is None:
+            return
+        if EVALUATION_SECONDS in self.last_record:  # a callback ended the run in an iteration that was evaluated
+            self._show_record(self.last_record)
+            self.last_record = None
             return
         below = self._below_threshold()
         if below:
@@ -194,6 +269,11 @@ class RunRecorder:
             self.on_warning("evaluation-failed", iteration, message, **details)
             return {EVALUATION_SECONDS: time.perf_counter() - start_seconds}
         self.evaluation, self.evaluation_error = found.summary, None
+        self._keep_best(state, found.summary.get("mean"))
+        if self.user:
+            view = self.view(state)
+            self.user.on_evaluation(found.summary, view)
+            self._heed(view)
         self.events.record(found.event, iteration, found.message, **found.details)
         for warning in found.warnings:
             if warning not in self._evaluation_warnings:  # once, not at every evaluation
@@ -201,15 +281,32 @@ class RunRecorder:
                 self.on_warning("remark", iteration, warning)
         return {**found.metrics, EVALUATION_SECONDS: time.perf_counter() - start_seconds}
 
-    def on_checkpoint(self, state: RunState, scheduled: bool) -> None:
+    def _keep_best(self, state: RunState, mean: float | None) -> None:
+        """Keeps the policy of the best evaluation so far, by its mean return; of equals the first."""
+        if mean is None:
+            return
+        folder, iteration = self.run.best, int(state.counters.iteration)
+        best = checkpoints.load_named(folder, lambda text: None)
+        if best is not None and best[1].get("mean_return", -math.inf) >= mean:
+            return
+        about = {"mean_return": mean, "versions": versions()}
+        try:
+            with explain_refusal(folder, "write"):
+                checkpoints.save(folder, iteration, self._learner.checkpoint_template(state), about, kept=1)
+        except UserError as error:  # training goes on without it
+            self.on_warning("checkpoint", iteration, f"the best policy so far was not kept: {error.message}")
+
+    def on_checkpoint(self, state: RunState, scheduled: bool, reason: str) -> None:
         for log in self._logs():
             log.sync()
         folder, iteration = self.run.checkpoints, int(state.counters.iteration)
         with explain_refusal(folder, "write", f"make {folder} writable, then batchwright resume {self.run}"):
             parts = self._learner.save(state, folder / checkpoints.SHARED, scheduled)
             about = {**parts.manifest, "versions": versions()}
+            if self.user:
+                about["callbacks"] = self.user.save()
             checkpoints.save(folder, iteration, parts.state, about, parts.files, dict(parts.shared))
-        self.events.record("checkpoint", iteration, "scheduled" if scheduled else "asked for by a signal")
+        self.events.record("checkpoint", iteration, reason)
 
     def remedy(self, plan: Plan, since_iteration: int) -> tuple[str, Finding] | None:
         return None if self._doctor is None else self._doctor.remedy(facts_of(plan), since_iteration)

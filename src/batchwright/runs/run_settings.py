@@ -32,6 +32,8 @@ class RunSettings:
     """Seconds that a worker's environment may take for one step; 0 for no limit."""
     doctor: str
     """`off`, `say` or `act`."""
+    log_info: tuple[str, ...]
+    """Keys of info that are logged."""
 
     @classmethod
     def from_plan(cls, plan: Plan) -> RunSettings:
@@ -50,4 +52,5 @@ class RunSettings:
             stop_return=plan.get("stop_return"),
             step_timeout=plan.get("step_timeout", STEP_TIMEOUT_SECONDS),
             doctor=plan.get("doctor") or "off",
+            log_info=tuple(filter(None, str(plan.get("log_info") or "").split(","))),
         )

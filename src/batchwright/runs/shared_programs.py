@@ -15,6 +15,8 @@ ARRAYS_OF_EVERY_RUN = frozenset(
     {"seed", "total_steps", "total_episodes", "iterations", "actual_steps", "total_updates", "hold"}
     | {"eval_every", "eval_episodes", "eval_threshold", "stop_return", "checkpoint_every", "doctor"}
     | {"learning_rate", "learning_rate_schedule", "warmup_updates", "num_threads"}
+    | {"init_from", "init_digest", "callback"}
+    | {"process_bytes", "env_bytes", "rollout_bytes", "update_bytes", "memory_bytes"}
 )
 """Numbers of a plan that no compiled program contains: they count, or they are passed to it as arrays."""
 
@@ -59,9 +61,11 @@ def make_shared_engine(
     on_event: OnEvent | None,
     components: Sequence[str],
     step_timeout: float,
+    info_keys: Sequence[str] = (),
 ) -> Engine:
     """An engine; the JAX engine keeps nothing of a run, so runs share it with its compiled start."""
     options: dict[str, Any] = {"on_event": on_event, "components": components, "step_timeout": step_timeout}
+    options["info_keys"] = info_keys
     make = partial(make_engine, env, num_envs, engine, num_threads=num_threads, **options)
     if programs is None or engine != "jax":
         return make()

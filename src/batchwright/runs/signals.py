@@ -1,8 +1,9 @@
-"""Ctrl-C and SIGTERM ask a loop to save and stop; a second one stops at once."""
+"""Ctrl-C and SIGTERM ask a loop to save and stop; a second one, or an environment that hangs, stops at once."""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import sys
@@ -12,8 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from batchwright.envs.watchdog import positions
+
 STUCK_SECONDS = 3.0
-"""A signal that Python has not handled by then came while an environment was inside of compiled code."""
+"""A second signal that Python has not handled by then came while an environment was inside of compiled code."""
+HANG_SECONDS = 6.0
+"""After a signal, an environment that stays in one step for so long is not waited for."""
 INTERRUPTED = 130
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
@@ -48,9 +53,10 @@ def stop_when_asked(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
 
 
 def _heed_signals(reader: socket.socket, handled: Callable[[], int]) -> None:
-    """Hears signals that Python cannot handle, because an environment does not return from compiled code.
+    """Hears signals for an environment that does not return: the loop would never come to its end.
 
-    The first is said; after the second the process ends: what was saved before stays.
+    What was saved before stays. One that Python's own code keeps busy is interrupted; one in compiled code cannot be,
+    and the process ends.
     """
     arrived = 0
     with reader:
@@ -58,10 +64,28 @@ def _heed_signals(reader: socket.socket, handled: Callable[[], int]) -> None:
             arrived += sum(number in NUMBERS for number in numbers)
             if not arrived:
                 continue
-            time.sleep(STUCK_SECONDS)
-            if handled() >= min(arrived, 2):
-                continue
             if arrived > 1:
-                os._exit(INTERRUPTED)
-            text = f"warning: the signal waits for an environment that has not returned for {STUCK_SECONDS:g} s"
-            print(f"{text}; again to stop at once", file=sys.stderr, flush=True)
+                time.sleep(STUCK_SECONDS)
+                if handled() < 2:
+                    os._exit(INTERRUPTED)
+                continue
+            if not _comes(reader, STUCK_SECONDS) and not handled():
+                text = f"the signal waits for the compiler or an environment: no answer for {STUCK_SECONDS:g} s"
+                _warn(f"{text}; again to stop at once")
+            before = positions()
+            while not _comes(reader, HANG_SECONDS):
+                now = positions()
+                if before & now:
+                    _warn(f"an environment has not returned for {HANG_SECONDS:g} s: stopping at once")
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    break
+                before = now
+
+
+def _comes(reader: socket.socket, seconds: float) -> bool:
+    """Whether another signal comes within so many seconds."""
+    return bool(select.select([reader], [], [], max(0.0, seconds))[0])
+
+
+def _warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr, flush=True)

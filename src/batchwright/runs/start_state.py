@@ -22,6 +22,7 @@ from batchwright.core.safe_open import explain_refusal
 from batchwright.planning.quantity import counted
 from batchwright.runs import checkpoints
 from batchwright.runs.finished_run import evaluation_of
+from batchwright.runs.initial_params import init_state, read_initial
 from batchwright.runs.learner import Learner, SavedCheckpoint, StateT
 from batchwright.runs.recorder import RunRecorder
 from batchwright.runs.versions import versions
@@ -49,7 +50,11 @@ def start_or_resume(learner: Learner[StateT], recorder: RunRecorder, start: Star
     found = checkpoints.load_last(folder, template, lambda text: recorder.on_warning("checkpoint", 0, text))
     if found is None:
         _start_anew(recorder, start)
+        fresh, texts = _initialised(learner, recorder, fresh)
         recorder.show_plan_warnings()
+        for text in texts:
+            recorder.events.record("init", 0, text)
+            recorder.display.note(text)
         return fresh
     arrays, manifest, checkpoint = found
     if start.from_start:
@@ -63,6 +68,7 @@ def start_or_resume(learner: Learner[StateT], recorder: RunRecorder, start: Star
         lambda new, old: jnp.asarray(new) if isinstance(old, jax.Array) else new, arrays, template
     )
     state = learner.load(state, SavedCheckpoint(checkpoint, folder / checkpoints.SHARED, manifest))
+    recorder.resume_callbacks(state, manifest)
     iteration = int(state.counters.iteration)
     dropped = recorder.cut_after(iteration - 1)
     text = f"resumed after iteration {iteration}" + (f"; {dropped} later records are made again" if dropped else "")
@@ -77,6 +83,19 @@ def start_or_resume(learner: Learner[StateT], recorder: RunRecorder, start: Star
     recorder.display.header(recorder.run, text)
     _warn_of_holes(past, iteration, recorder)
     return state
+
+
+def _initialised(learner: Learner[StateT], recorder: RunRecorder, fresh: StateT) -> tuple[StateT, list[str]]:
+    """The fresh state with what `--init-from` names, and sentences about it; as it is where nothing is named."""
+    named = recorder.plan.get("init_from")
+    if named is None:
+        return fresh, []
+    initial = read_initial(named)
+    if initial.digest != recorder.plan.get("init_digest"):
+        raise UserError(
+            f"{named} holds other parameters than when this run was planned.", ["train anew in another --run-dir"]
+        )
+    return init_state(fresh, initial, str(recorder.plan.task.name))
 
 
 def _start_anew(recorder: RunRecorder, start: StartOptions) -> None:
@@ -97,9 +116,10 @@ def _start_anew(recorder: RunRecorder, start: StartOptions) -> None:
     with explain_refusal(run.path, "write"):
         if has_record:
             kept += recorder.keep_beside()
-        if has_checkpoints:
-            kept.append(free_name_beside(run.checkpoints))
-            run.checkpoints.rename(kept[-1])
+        for folder in (run.checkpoints, run.best):
+            if checkpoints.has_any(folder):
+                kept.append(free_name_beside(folder))
+                folder.rename(kept[-1])
     recorder.restore([])
     why = "its checkpoints are lost" if lost else "it was stopped before its first checkpoint"
     text = f"started anew: {why}; {records} kept in {' and '.join(path.name for path in kept)}"
