@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from batchwright.config import aliases, schema
+from batchwright.config import aliases, foreign_settings, schema
+from batchwright.config.foreign_files import foreign_entries
 from batchwright.config.presets import (
     NO_PRESET,
     PresetNames,
@@ -20,6 +21,7 @@ from batchwright.config.presets import (
 )
 from batchwright.config.schema import FIELDS, SECTION_OF, SECTIONS, Config, flag_of
 from batchwright.config.values import check
+from batchwright.config.yaml_entries import Entry, construct_plain
 from batchwright.core.errors import UserError, did_you_mean, quoted
 from batchwright.core.safe_open import checked_path
 
@@ -60,15 +62,6 @@ class Resolved:
         return self.origins.get(name)
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """One line of a file: the key as written, its value, and its line."""
-
-    key: str
-    value: Any
-    line: int
-
-
 def resolve(
     flags: Mapping[str, Any] | None = None,
     preset: PresetNames = None,
@@ -83,7 +76,7 @@ def resolve(
     entries = []
     if config_file is not None:
         path = checked_path(config_file)
-        entries = _parse_entries(path, _read_file(path) if content is None else content)
+        entries = _parse_entries(path, _read_file(path) if content is None else content, flags.get("env"))
     stated, of_file = named_presets(preset), _presets_of(entries, Path(config_file or ""))
     presets = of_file if stated is None else stated
     if presets is None and config_file is None:
@@ -95,11 +88,12 @@ def resolve(
 
     layers = [_from_preset(name) for name in presets]
     elsewhere = frozenset(flags) | frozenset(of_presets)
-    layers.append(_imply(_from_file(entries, Path(config_file or ""), regime), regime, elsewhere))
-    layers.append(_from_flags(flags))
+    of_file_notes: list[str] = []
+    layers.append(_imply(_from_file(entries, Path(config_file or ""), regime, of_file_notes), regime, elsewhere))
+    layers.append(_from_flags(flags, regime))
 
     merged: dict[str, Layered] = {}
-    notes = []
+    notes = of_file_notes
     if stated is not None and of_file and of_file != stated:
         notes.append(f"preset {' '.join(of_file)} of the file is replaced by --preset {' '.join(stated) or NO_PRESET}")
     notes += [text for name in presets for text in read_preset(name).corrections]
@@ -123,7 +117,7 @@ def with_measured(resolved: Resolved, values: Mapping[str, Any]) -> Resolved:
     return replace(resolved, config=config, origins={**resolved.origins, **dict.fromkeys(values, origin)})
 
 
-def _presets_of(entries: list[_Entry], path: Path) -> tuple[str, ...] | None:
+def _presets_of(entries: list[Entry], path: Path) -> tuple[str, ...] | None:
     """The presets that a file names; an unknown one is an error with its line."""
     found = [entry for entry in entries if entry.key.lower() == "preset"]
     if not found:
@@ -169,11 +163,33 @@ def _from_preset(preset: str) -> dict[str, Layered]:
     return {name: (check(name, raw, f"{origin}: {name}"), origin) for name, raw in found.values.items()}
 
 
-def _from_flags(flags: Mapping[str, Any]) -> dict[str, Layered]:
-    for name in flags:
-        if name not in FIELDS:
-            raise UserError(f"unknown option {name!r}.", did_you_mean(name, FIELDS))
-    return {name: (check(name, raw, flag_of(name)), Origin("flag", flag_of(name))) for name, raw in flags.items()}
+def _from_flags(flags: Mapping[str, Any], regime: str) -> dict[str, Layered]:
+    found: dict[str, Layered] = {}
+    for written, raw in flags.items():
+        for name, value in _ours(written, raw, regime).items():
+            if name in found:
+                raise UserError(f"{flag_of(written)} states {name} again.", [f"leave out {flag_of(written)}"])
+            origin = Origin("flag", flag_of(name), "" if written == name else flag_of(written))
+            found[name] = check(name, value, flag_of(written)), origin
+    return found
+
+
+def _ours(written: str, value: Any, regime: str) -> dict[str, Any]:
+    """Our settings for a flag or keyword in our words or another library's."""
+    if written in FIELDS:
+        return {written: value}
+    name = aliases.canonical(written, regime)
+    if name is not None:
+        return {name: value}
+    try:
+        converted = foreign_settings.convert(written, value, regime)
+    except foreign_settings.NotCarried as why:
+        raise UserError(f"{written} has no place here: {why}.", [f"leave out {written}"]) from None
+    except ValueError:
+        raise UserError(f"{written}: {str(value)[:40]!r} is not a number.") from None
+    if converted is None:
+        raise UserError(f"unknown option {written!r}.", aliases.our_names(written))
+    return converted
 
 
 def _build(merged: Mapping[str, Layered]) -> Config:
@@ -185,12 +201,22 @@ def _build(merged: Mapping[str, Layered]) -> Config:
     return config
 
 
-def _guess_regime(flags: Mapping[str, Any], entries: list[_Entry], of_presets: Mapping[str, Any]) -> str:
+def _guess_regime(flags: Mapping[str, Any], entries: list[Entry], of_presets: Mapping[str, Any]) -> str:
     """The regime that decides what "batch_size" means, before the values are merged."""
     stated = dict(of_presets) | {entry.key.lower(): entry.value for entry in entries}
     stated |= flags
     if stated.get("data") is not None:
         return schema.RECORDED
+    named = {aliases.ALIASES.get(key, key): value for key, value in stated.items()}
+    only_replay = {
+        "replay_transitions",
+        "warmup_steps",
+        "updates_per_iteration",
+        "epsilon_share",
+        "transitions_per_update",
+    }
+    if any(entry.form for entry in entries) and not stated.get("algo") and only_replay & set(named):
+        return schema.REPLAY
     if any(mark in stated for mark in aliases.DATASET_MARKS) and "policy" not in stated:
         return schema.DATASET
     if any(mark in stated for mark in aliases.REPLAY_MARKS) and "algo" not in stated:
@@ -199,26 +225,48 @@ def _guess_regime(flags: Mapping[str, Any], entries: list[_Entry], of_presets: M
     return schema.regime_of(str(stated.get("algo")), stated.get("policy"), redistributes, stated.get("data"))
 
 
-def _from_file(entries: list[_Entry], path: Path, regime: str) -> dict[str, Layered]:
-    """Checked values of a file under our names; a number stated twice is refused."""
+def _from_file(entries: list[Entry], path: Path, regime: str, notes: list[str]) -> dict[str, Layered]:
+    """Checked values of a file under our names; a number stated twice is refused.
+
+    What another library's file has and we do not is left out, with a note for each.
+    """
     found: dict[str, Layered] = {}
     for entry in entries:
         place = f"{path.name}:{entry.line}"
-        if entry.key.lower() == "preset":
+        if entry.key.lower() == "preset" and entry.form is None:
             continue
-        name = aliases.canonical(entry.key, regime)
-        if name is None:
-            close = did_you_mean(entry.key, aliases.known_keys())
-            hint = f" Did you mean {' or '.join(close)}?" if close else ""
-            raise UserError(f"{place}: unknown key {quoted(entry.key)}.{hint}", close)
-        if name in found:
-            raise UserError(
-                f"{place}: {entry.key} states {name} again, already stated at {found[name][1]}.",
-                [f"remove one of the two lines for {name}"],
-            )
-        written_as = entry.key if entry.key != name else ""
-        found[name] = check(name, entry.value, f"{place}: {entry.key}"), Origin("file", place, written_as)
+        for name, value in _settings_of(entry, place, regime, notes).items():
+            if name in found:
+                raise UserError(
+                    f"{place}: {entry.key} states {name} again, already stated at {found[name][1]}.",
+                    [f"remove one of the two lines for {name}"],
+                )
+            written_as = entry.key if entry.key != name else ""
+            found[name] = check(name, value, f"{place}: {entry.key}"), Origin("file", place, written_as)
     return found
+
+
+def _settings_of(entry: Entry, place: str, regime: str, notes: list[str]) -> dict[str, Any]:
+    """Our settings for one line of a file."""
+    try:
+        converted = foreign_settings.convert(entry.key, entry.value, regime, entry.form)
+        if converted is not None:
+            return converted
+        name = aliases.canonical(entry.key, regime)
+        if name is not None and not (entry.form is not None and regime not in FIELDS[name].metadata["regimes"]):
+            return {name: entry.value}
+        if entry.form is not None and not (name is None and entry.form == foreign_settings.SB3_KEYWORDS):
+            raise foreign_settings.NotCarried("it is not known here" if name is None else f"{regime} has none")
+    except foreign_settings.NotCarried as why:
+        if entry.form is None:
+            raise UserError(f"{place}: {entry.key} has no place here: {why}.", [f"remove {entry.key}"]) from None
+        notes.append(f"{place}: {entry.key} of {entry.form} is not carried: {why}.")
+        return {}
+    except ValueError:
+        raise UserError(f"{place}: {entry.key}: {str(entry.value)[:40]!r} is not a number.") from None
+    close = aliases.our_names(entry.key)
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    raise UserError(f"{place}: unknown key {quoted(entry.key)}.{hint}", close)
 
 
 def _imply(found: dict[str, Layered], regime: str, elsewhere: frozenset[str]) -> dict[str, Layered]:
@@ -259,8 +307,8 @@ def _read_file(path: Path) -> bytes:
         raise UserError(f"cannot read {path}: {reason}.", ["--config FILE.yaml"]) from None
 
 
-def _parse_entries(path: Path, content: bytes) -> list[_Entry]:
-    """The keys of a YAML file with their lines; sections only group."""
+def _parse_entries(path: Path, content: bytes, env: str | None = None) -> list[Entry]:
+    """The keys of a YAML file with their lines; sections only group. `env` chooses among entries by environment."""
     import yaml
 
     if len(content) > LARGEST_FILE_BYTES:
@@ -272,7 +320,10 @@ def _parse_entries(path: Path, content: bytes) -> list[_Entry]:
     try:
         node = yaml.compose(text, Loader=_shallow_loader())
         empty = node is None or node.tag == "tag:yaml.org,2002:null"
-        return [] if empty else list(_walk(node, yaml.SafeLoader(""), path, depth=0))
+        if empty:
+            return []
+        foreign = foreign_entries(node, path, env)
+        return list(_walk(node, yaml.SafeLoader(""), path, depth=0)) if foreign is None else foreign
     except yaml.YAMLError as error:
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
         line = f":{mark.line + 1}" if mark else ""
@@ -302,7 +353,7 @@ def _shallow_loader() -> Any:
     return ShallowLoader
 
 
-def _walk(node: Any, loader: Any, path: Path, depth: int) -> Iterator[_Entry]:
+def _walk(node: Any, loader: Any, path: Path, depth: int) -> Iterator[Entry]:
     import yaml
 
     if not isinstance(node, yaml.MappingNode):
@@ -325,18 +376,4 @@ def _walk(node: Any, loader: Any, path: Path, depth: int) -> Iterator[_Entry]:
             close = did_you_mean(key, (*SECTIONS, *aliases.FOREIGN_SECTIONS))
             raise UserError(f"{path.name}:{line}: unknown section {key!r}.", [f"{name}:" for name in close])
         else:
-            yield _Entry(key, _construct(value_node, loader, f"{path.name}:{line}: {key}"), line)
-
-
-def _construct(node: Any, loader: Any, where: str) -> Any:
-    """A scalar or a flat list; nothing nests in a setting, so anchors and merges cannot grow one without end."""
-    import yaml
-
-    items = node.value if isinstance(node, yaml.SequenceNode) else [node]
-    if not all(isinstance(item, yaml.ScalarNode) for item in items):
-        raise UserError(f"{where}: a list of settings holds plain values only.", ["write lists such as   [84, 84, 4]"])
-    try:
-        return loader.construct_object(node, deep=True)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        # PyYAML leaks these for a tag or a date that its value does not fit, such as !!bool maybe or 2020-13-40.
-        raise UserError(f"{where}: {str(node.value)[:40]!r} is not readable as {node.tag[-20:]}.") from None
+            yield Entry(key, construct_plain(value_node, loader, f"{path.name}:{line}: {key}"), line)

@@ -14,7 +14,9 @@ REPLAY_ALGOS = ("sac", "td3", "dqn")
 ALGOS = ON_POLICY_ALGOS + REPLAY_ALGOS
 POLICIES = ("act", "smolvla")
 HOLDS = ("transitions-per-update", "reuse", "total-steps")
-TRAINERS = ("rl_games", "sb3", "lerobot")
+CHECKED_TRAINERS = ("rl_games", "rsl_rl", "sb3", "skrl", "brax", "cleanrl", "pufferlib")
+"""Those whose rule for minibatches we know."""
+TRAINERS = (*CHECKED_TRAINERS, "lerobot")
 REDISTRIBUTIONS = ("rrd", "rrd-unbiased", "ircr", "full")
 
 COMPONENT_NORMS = ("none", "scale", "z-score", "min-max", "adaptive")
@@ -118,7 +120,12 @@ class Experience:
 class Replay:
     """Replay training and return decomposition."""
 
-    updates_per_iteration: int | None = count("updates of one iteration", "updates", BOTH_RRD, high=10**9)
+    updates_per_iteration: int | None = count(
+        "updates of one iteration; of one line of metrics where data is recorded",
+        "updates",
+        (*BOTH_RRD, DATASET),
+        high=10**9,
+    )
     transitions_per_update: int | None = count("transitions one update draws", "transitions", (REPLAY,), high=10**9)
     episodic_reward: bool | None = setting(
         "give no reward until an episode ends, then the sum of its rewards", regimes=(REPLAY,)
@@ -345,7 +352,11 @@ class Dataset:
     cameras: int | None = count("cameras per sample", "cameras", (DATASET,), high=64)
     image_size: int | None = count("pixels along one side of an image", "pixels", (DATASET,), low=16, high=8192)
     datasets: int | None = count("datasets mixed in one run", "datasets", (DATASET,), high=10_000)
-    dataset: str | None = setting("dataset name or folder, for the printed command", regimes=(DATASET,))
+    dataset: str | None = setting("dataset in LeRobot's format: a folder, or a name on the hub", regimes=(DATASET,))
+    processes: int | None = count(
+        "training processes, one per GPU, that share the samples of an update", "processes", (DATASET,), high=1024
+    )
+    grow: bool | None = setting("let the micro-batch grow while memory allows", regimes=(DATASET,))
     total_updates: int | None = count("optimiser updates of the whole run", "updates", (DATASET, RECORDED))
     sample_mb: float | None = setting("measured memory of one sample in MB", low=1e-3, high=1e6, regimes=(DATASET,))
     fixed_mb: float | None = setting("measured memory of the fixed part in MB", low=0.0, high=1e7, regimes=(DATASET,))
@@ -398,7 +409,14 @@ class Hardware:
 class Running:
     """Engine, seed, evaluation and checkpoints."""
 
-    seed: int | None = count("seed of every random stream of the run", "", (*BOTH_RL, RECORDED), low=0, high=2**31 - 1)
+    seed: int | None = count("seed of every random stream of the run", "", (*REGIMES, RECORDED), low=0, high=2**31 - 1)
+    init_from: str | None = setting(
+        "start from the parameters and normalisers of another run: RUN, RUN@best or RUN@iteration", regimes=BOTH_RL
+    )
+    log_info: tuple[str, ...] | None = setting(
+        "keys of info whose mean is logged, over all steps and over last steps of episodes; not trained on",
+        regimes=BOTH_RL,
+    )
     engine: str | None = setting("what steps the environments; auto measures", choices=ENGINE_CHOICES, regimes=BOTH_RL)
     num_threads: int | None = count(
         "threads of EnvPool, processes of Gymnasium; results do not depend on it", "threads", BOTH_RL, high=4096
@@ -432,7 +450,7 @@ class Running:
         regimes=BOTH_RL,
         unit="seconds",
     )
-    checkpoint_every: int | None = count("iterations between checkpoints", "iterations", (*BOTH_RL, RECORDED))
+    checkpoint_every: int | None = count("iterations between checkpoints", "iterations", (*REGIMES, RECORDED))
     doctor: str | None = setting(
         "what the doctor does during training: nothing, report problems, or also act on them",
         choices=("off", "say", "act"),
