@@ -72,7 +72,7 @@ def test_a_run_without_a_plan_is_diagnosed_by_its_metrics(sick: Path, tmp_path: 
     (tmp_path / "metrics.jsonl").write_text((sick / "metrics.jsonl").read_text())
     answer = json.loads(run("doctor", str(tmp_path), "--json").out)
     assert "plan cannot be read" in answer["remarks"][0]
-    assert any(finding["finding"] == "kl-too-high" for finding in answer["findings"])
+    assert "learning-rate-too-high" in [finding["finding"] for finding in answer["findings"]]
 
 
 def test_a_path_that_is_no_run_is_refused_with_the_runs_beside_it(sick: Path) -> None:

@@ -72,6 +72,10 @@ RUNS: dict[Symptom, tuple[RunHistory, RunHistory]] = {
         history(obs_abs_max=5e3, obs_std_max=1e3),
         history({"normalize_obs": True}, obs_abs_max=5e3, obs_std_max=1e3),
     ),
+    scale_findings.constant_observation: (
+        history(obs_constant_entries=lambda k: 0 if k < 10 else 1, obs_constant_entry=lambda k: -1 if k < 10 else 3),
+        history(obs_constant_entries=0, obs_constant_entry=-1),
+    ),
     scale_findings.actions_clipped: (
         history({"log_std_start": 2.0}, action_clip_fraction=0.9),
         history({"log_std_start": 0.0}, action_clip_fraction=0.3),

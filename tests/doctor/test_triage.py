@@ -15,7 +15,7 @@ from batchwright.doctor.finding import DANGER, WARNING, Finding
 from batchwright.doctor.live import LiveDoctor
 from batchwright.doctor.run_history import MOST_RECORDS, Facts, RunHistory
 from batchwright.doctor.text import one_line
-from batchwright.doctor.triage import examine, rank, triage, unexplained
+from batchwright.doctor.triage import examine, rank, triage, unexplained, without_contradictions
 
 
 def names(found: list[Finding]) -> list[str]:
@@ -148,3 +148,58 @@ def test_what_is_said_during_training_is_the_rate_of_the_last_diagnosis() -> Non
         found = symptom(low)
         assert found is not None
         assert found.flags[0] == "--learning-rate 0.0003"
+
+
+STANDS_STILL = {"episode_return": lambda k: 20.0 + k % 3}
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"learning_rate": 0.03},
+        {"clip_range": 10.0},
+        {"minibatch_transitions": 4},
+        {"gamma": 0.5},
+        {"rollout_transitions": 32, "num_envs": 4},
+        {"rollout_transitions": 65_536, "iterations": 3},
+    ],
+)
+def test_a_stated_number_alone_is_a_hint_until_the_record_shows_harm(facts: dict[str, Any]) -> None:
+    harmless, harmed = examine(history(facts)), examine(history(facts, **STANDS_STILL))
+    hints = {one.name for one in harmless if one.by_number}
+    assert hints and not [one.name for one in harmless if one.alarm]
+    assert hints & {one.name for one in harmed if one.alarm}
+
+
+def test_a_return_that_has_fallen_is_harm() -> None:
+    found = examine(history({"learning_rate": 0.03}, episode_return=lambda k: 200.0 - 9.0 * max(0, k - 20)))
+    assert "learning-rate-too-high" in names([one for one in found if one.alarm])
+
+
+def test_findings_that_contradict_each_other_are_not_shown_together() -> None:
+    """One huge step made the policy deterministic; since then it does not move."""
+    run = history(
+        {"learning_rate": 0.1},
+        learning_rate=0.1,
+        kl=lambda k: 4.0 if k == 1 else 0.0,
+        entropy=lambda k: 0.69 if k < 2 else 0.0,
+        episode_return=9.4,
+    )
+    found = examine(run)
+    assert names(found)[0] == "learning-rate-too-high"
+    assert "kl-near-zero" not in names(found)
+    both = [finding("rollout-too-small", WARNING, 0.9), finding("rollout-too-large", WARNING, 0.5)]
+    assert names(without_contradictions(rank(both))) == ["rollout-too-small"]
+
+
+def test_evidence_is_quoted_from_when_it_happened() -> None:
+    run = history(
+        {"learning_rate": 0.1},
+        kl=lambda k: 4.0 if k == 1 else 0.0,
+        entropy=lambda k: 0.69 if k < 2 else 0.0,
+        episode_return=9.4,
+    )
+    found = policy_steps.learning_rate_too_high(run)
+    assert found is not None
+    assert "KL was 4 nats in iteration 1" in found.message
+    assert found.began == 1

@@ -164,9 +164,9 @@ def test_actions_stay_inside_float64_bounds_that_float32_cannot_write(bound: flo
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        (box(np.float32([0.0]), np.float32([np.inf])), "bounded on one side only"),
+        (box(np.float32([0.0]), np.float32([np.inf])), "^the action is bounded on one side only"),
         (box(0, 10, (2,), np.int64), "Box of int64"),
-        (DictSpace((("speed", box(np.float32([-np.inf]), np.float32([1.0]))),)), "the action speed"),
+        (DictSpace((("speed", box(np.float32([-np.inf]), np.float32([1.0]))),)), "the action 'speed'"),
     ],
 )
 def test_boxes_that_cannot_be_sampled_are_refused_by_name(spec: Spec, said: str) -> None:

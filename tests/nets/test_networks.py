@@ -13,7 +13,7 @@ from batchwright.core.errors import UserError
 from batchwright.envs.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Spec, TupleSpace, box
 from batchwright.nets.convolutions import conv_layers, convolve
 from batchwright.nets.networks import Inputs, Network
-from batchwright.nets.param_roles import param_name, value_only_params
+from batchwright.nets.param_roles import param_name, param_roles, value_only_params
 from batchwright.nets.policy import ObsStats, Policy, make_policy
 from batchwright.planning.network_plan import conv_layers_for
 
@@ -133,6 +133,27 @@ def test_value_only_marks_the_critic_and_nothing_of_the_actor(hidden: tuple[int,
     assert others["heads"]["log_std"].tolist() == [1, 1]
     assert all(leaf.all() for leaf in jax.tree.leaves(others["net"]["actor"]))
     assert not any(leaf.any() for leaf in jax.tree.leaves(others["net"]["critic"]))
+
+
+def test_roles_of_parameters_are_told_by_what_they_move() -> None:
+    policy = make_policy(box(-1.0, 1.0, (4,)), box(-1.0, 1.0, (2,)), hidden=(16, 8), activation="relu")
+    flat, inputs = policy.init(jax.random.key(5)), jax.random.normal(jax.random.key(1), (30, 4))
+    masks = []
+    for ranges in param_roles(policy):
+        mask = np.zeros(flat.shape, bool)
+        for begin, end in ranges:
+            mask[begin:end] = True
+        masks.append(mask)
+    assert [moved(policy, flat, mask, inputs) for mask in masks] == [(True, False), (False, True)]
+    # The actor's layers after the first, which it shares with the critic in one array, and its standard deviations.
+    assert masks[0].sum() == 16 * 8 + 8 + 8 * 2 + 2 + 2
+    assert masks[1].sum() == 16 * 8 + 8 + 8 + 1 + 2
+
+
+def test_roles_of_a_shared_trunk_are_the_last_layers() -> None:
+    policy = make_policy(image(36, 36, 1), Discrete(2))
+    sizes = [sum(end - begin for begin, end in ranges) for ranges in param_roles(policy)]
+    assert sizes == [512 * 2 + 2, 512 + 1 + 2]
 
 
 def test_value_only_of_a_shared_trunk_is_the_last_layer() -> None:

@@ -125,7 +125,7 @@ def test_episodes_that_fill_their_columns_give_the_update_of_steps(algo: str) ->
     other, also = jax.jit(by_episodes)(train, rollout, stats, hyper, cut)
     assert layout(steps * episodes, parts)[0].shape == (4, 6)
     np.testing.assert_allclose(one.params, other.params, atol=1e-6)
-    for name in ("updates", "loss", "gradient_noise_scale", "kl"):
+    for name in ("updates", "loss", "policy_gradient_noise", "value_gradient_signal", "kl"):
         np.testing.assert_allclose(metrics.to_floats()[name], also.to_floats()[name], rtol=2e-3, atol=1e-6)
 
 

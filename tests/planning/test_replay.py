@@ -129,13 +129,20 @@ def test_a_buffer_larger_than_memory_is_refused_with_the_largest_that_fits() -> 
 
 
 def test_a_buffer_that_nobody_asked_for_leaves_half_of_the_memory_and_that_is_said() -> None:
-    found = plan(algo="dqn", obs_shape="256,256,3", ram_gb=1)
-    assert 0.49 * GIB < found["buffer_bytes"] <= 0.5 * GIB
+    found = plan(algo="dqn", obs_shape="256,256,3", ram_gb=4)
+    assert 1.99 * GIB < found["buffer_bytes"] <= 2 * GIB
     (said,) = [warning for warning in found.warnings if "the buffer is cut" in warning]
     largest = re.search(r"up to (\d+) .90%", said)
     assert largest
-    stated = plan(algo="dqn", obs_shape="256,256,3", ram_gb=1, replay_transitions=int(largest[1]))
-    assert 0.89 * GIB < stated["buffer_bytes"] <= 0.9 * GIB
+    stated = plan(algo="dqn", obs_shape="256,256,3", ram_gb=4, replay_transitions=int(largest[1]))
+    held = stated["buffer_bytes"] + stated["process_bytes"]
+    assert 3.59 * GIB < held <= 3.6 * GIB
+
+
+def test_the_peak_of_a_replay_run_is_the_sum_of_its_parts() -> None:
+    found = plan(algo="sac", obs_shape="17", action_size=6)
+    parts = ("process_bytes", "env_bytes", "buffer_bytes", "update_bytes")
+    assert found["memory_bytes"] == sum(found[part] for part in parts)
 
 
 def test_the_bytes_of_images_stand_beside_those_without_next_observations() -> None:

@@ -114,7 +114,7 @@ def test_the_command_trains_online_and_says_what_it_learned(tmp_path: Path) -> N
     flags = "--engine jax --hidden 8 --num-envs 4 --rollout-steps 100 --updates-per-iteration 2 --warmup-steps 0"
     answer = run_line(f"rrd CartPole-v1 {flags} --total-steps 800 --run-dir {tmp_path}/run --preset none")
     assert answer.code == 0, answer.err
-    assert "updates on 4 subsequences (64 timesteps each)" in answer.out
+    assert "reward updates on 4 subsequences of 64 timesteps" in answer.out
     assert "episodes predicted with an error of" in answer.out
     assert (tmp_path / "run" / "report.html").is_file()
     assert "fit" in [event["kind"] for event in read_events(tmp_path / "run" / "events.jsonl")]

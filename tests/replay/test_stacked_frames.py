@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import gymnasium
 import pytest
 from gymnasium.wrappers import FrameStackObservation, TimeLimit, TransformObservation
-from test_replay_runs import SMALL
 
-import batchwright
 from batchwright.envs.gymnasium_source import stacked_frames
 from batchwright.replay.replay_learner import make_replay_learner
 from run_batchwright import plan, refusal
-from small_runs import record
-
-STACKED = """
-import gymnasium
-from gymnasium.wrappers import FrameStackObservation, TimeLimit
-
-def make_env():
-    return TimeLimit(FrameStackObservation(gymnasium.make("Pendulum-v1"), 4, padding_type="{padding}"), 23)
-"""
-
-
-@pytest.fixture(params=["reset", "zero"])
-def env(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    path = tmp_path / "stacked.py"
-    path.write_text(STACKED.format(padding=request.param))
-    return f"{path}:make_env"
-
-
-def test_a_run_is_the_same_to_the_bit_as_with_whole_observations(env: str, tmp_path: Path) -> None:
-    wishes = SMALL | {"env": env, "engine": "gymnasium-sync"}
-    once, whole, on_host = (
-        batchwright.train(run_dir=tmp_path / str(n), quiet=True, **wishes, **flags).run_dir
-        for n, flags in enumerate(({}, {"stacked_frames": 1}, {"replay_on": "host"}))
-    )
-    assert record(once) == record(whole) == record(on_host)
-    made = plan(**wishes)
-    assert made["stacked_frames"] == 4
-    # 4 x 3 numbers of 4 bytes, a quarter of them stored, and their age; 4 + 5 bytes of action, reward, end.
-    assert (plan(**wishes, stacked_frames=1)["transition_bytes"], made["transition_bytes"]) == (48 + 9, 12 + 1 + 9)
 
 
 def test_the_buffer_of_stacks_takes_the_bytes_of_the_plan() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchwright.doctor.finding import LEVERS, NOTE, RULES_OF_THUMB, WARNING, Finding, figure, flag
+from batchwright.doctor.noise_scale import NoiseScale, noise_scale
 from batchwright.doctor.reference_ranges import (
     advised_rollout_steps,
     outside,
@@ -20,6 +21,12 @@ FEW_UPDATES = 8
 FEW_ITERATIONS = 12
 
 
+def _evidence(noise: NoiseScale | None) -> dict[str, float | int | str | None]:
+    if noise is None:
+        return {"policy_noise_scale": None}
+    return {"policy_noise_scale": noise.transitions, "noise_scale_low": noise.low, "noise_scale_high": noise.high}
+
+
 def minibatch_too_small(history: RunHistory) -> Finding | None:
     """Minibatches of fewer than 32 transitions, or of fewer than ten per action dimension."""
     size, actions = history.facts.number("minibatch_transitions"), history.facts.number("action_size") or 1.0
@@ -29,18 +36,19 @@ def minibatch_too_small(history: RunHistory) -> Finding | None:
         return None
     if rollout is not None and rollout <= least:
         return None  # the rollout is too small, not the minibatch
-    noise = history.typical("gradient_noise_scale")
+    noise = noise_scale(history)
     return Finding(
         "minibatch-too-small",
         WARNING if size < least / 2 else NOTE,
         0.95 if size < least / 3 else 0.6,
         f"minibatches have {figure(size)} transitions; at least {figure(least)} are advised for "
         f"{counted(int(actions), 'action dimension')}"
-        + (f". The gradient noise scale is {figure(noise)} transitions." if noise is not None else "."),
+        + (f". The noise scale of the policy's gradient is {noise}." if noise is not None else "."),
         "each gradient averages too few transitions and is mostly noise",
         f"{RULES_OF_THUMB}: at least 32 transitions and 10 per action dimension",
         (flag("minibatch_transitions", reference_minibatch(history)),),
-        {"minibatch_transitions": size, "action_size": actions, "gradient_noise_scale": noise},
+        {"minibatch_transitions": size, "action_size": actions} | _evidence(noise),
+        by_number=True,
     )
 
 
@@ -63,6 +71,7 @@ def too_few_minibatches(history: RunHistory) -> Finding | None:
         f"{RULES_OF_THUMB}: 4-32 minibatches per epoch",
         (flag("minibatch_transitions", better),),
         {"minibatches": parts, "updates_per_iteration": updates, "minibatch_transitions": size},
+        by_number=True,
     )
 
 
@@ -89,9 +98,9 @@ def rollout_too_small(history: RunHistory) -> Finding | None:
     if rollout is None or envs is None or "rollout_steps" in history.facts.from_preset:
         return None
     default = reference_rollout(history)
-    noise = history.typical("gradient_noise_scale", 0.1, 0.6)
+    noise = noise_scale(history, begin=0.1, end=0.6)
     tiny = outside(history, "rollout_transitions") < 0 and rollout < default / 4
-    noisy = noise is not None and noise > 20 * rollout
+    noisy = noise is not None and noise.low > 20 * rollout
     if not tiny and not (noisy and rollout < default):
         return None
     steps = advised_rollout_steps(history) if tiny else -(-int(2 * rollout) // int(envs))
@@ -103,11 +112,12 @@ def rollout_too_small(history: RunHistory) -> Finding | None:
         WARNING if tiny else NOTE,
         0.9 if tiny else 0.4,
         f"a rollout has {figure(rollout)} transitions; the default of {history.facts.get('algo')} is {default}"
-        + (f", and the gradient noise scale is {figure(noise)}." if noise is not None else "."),
+        + (f", and the noise scale of the policy's gradient is {noise}." if noise is not None else "."),
         "each update rests on a handful of transitions",
         f"{LEVERS}; {NOISE_PAPER}",
         (flag("rollout_steps", steps) + cut,),
-        {"rollout_transitions": rollout, "gradient_noise_scale": noise},
+        {"rollout_transitions": rollout} | _evidence(noise),
+        by_number=True,
     )
 
 
@@ -118,9 +128,9 @@ def rollout_too_large(history: RunHistory) -> Finding | None:
     if rollout is None or iterations is None or steps is None or envs is None:
         return None
     default = reference_rollout(history)
-    noise = history.typical("gradient_noise_scale", 0.0, 0.5)
+    noise = noise_scale(history, end=0.5)
     few = iterations < FEW_ITERATIONS and rollout > 2 * default
-    quiet = noise is not None and rollout > 20 * max(noise, 64) and rollout > 4 * default
+    quiet = noise is not None and rollout > 20 * max(noise.high, 64) and rollout > 4 * default
     if not few and not quiet:
         return None
     halved = max(-(-default // int(envs)), int(steps) // 2) if not few else advised_rollout_steps(history)
@@ -129,11 +139,12 @@ def rollout_too_large(history: RunHistory) -> Finding | None:
         WARNING if few else NOTE,
         0.9 if few else 0.5,
         f"{figure(rollout)} transitions per iteration leave {figure(iterations)} iterations in the run"
-        + (f"; the gradient noise scale is {figure(noise)}." if noise is not None else "."),
+        + (f"; the noise scale of the policy's gradient is {noise}." if noise is not None else "."),
         "the policy is updated too rarely: much of the run's data comes from an outdated policy",
         f"{LEVERS}; {NOISE_PAPER}",
         (flag("rollout_steps", halved),),
-        {"rollout_transitions": rollout, "iterations": iterations, "gradient_noise_scale": noise},
+        {"rollout_transitions": rollout, "iterations": iterations} | _evidence(noise),
+        by_number=True,
     )
 
 
@@ -159,4 +170,5 @@ def too_few_episodes(history: RunHistory) -> Finding | None:
         f"{RULES_OF_THUMB}: 16-64 episodes per rollout",
         (f"{flag('num_envs', max(envs, more))} {flag('rollout_steps', max(64, int(min(length, 500)) // 2))}",),
         {"episodes_per_rollout": mean, "rollout_transitions": rollout},
+        by_number=True,
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from batchwright.core import html
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.text import report
 
@@ -34,6 +35,13 @@ class Diagnosis:
             "remarks": list(self.remarks),
             "unknown": list(self.unknown),
         }
+
+    def _repr_html_(self) -> str:
+        """The findings in a notebook."""
+        title = f"{self.name}: {self.status}, {self.iterations} iterations"
+        rows = [(finding.name, finding.message, " or ".join(finding.flags)) for finding in self.findings]
+        found = html.table(("finding", "evidence", "to try"), rows) if rows else html.paragraphs(["nothing found"])
+        return html.paragraphs([title, *self.remarks]) + found
 
     def __str__(self) -> str:
         title = "\n".join(

@@ -81,7 +81,7 @@ def memory_near_limit(history: RunHistory) -> Finding | None:
         0.9,
         f"{used / 2**30:.2f} GiB of {limit / 2**30:.2f} GiB of memory are in use ({share:.0%}){of_run}.",
         "the process is killed when it reaches the limit",
-        "docs/planning/dataset.md#memory-fixed-per-sample: a warning above 90%, a danger from 95%",
+        "docs/planning/dataset.md#memory: a warning above 90%, a danger from 95%",
         flags,
         {"machine_memory_bytes": used, "memory_limit_bytes": limit} | ({} if own is None else {"memory_bytes": own}),
     )

@@ -52,13 +52,19 @@ def hardly_moves(history: RunHistory) -> bool:
 
 def _saturated_at_once(history: RunHistory) -> bool:
     """Whether a discrete policy became deterministic within the first tenth of the run, after one huge step."""
+    return _first_leap(history) is not None
+
+
+def _first_leap(history: RunHistory) -> int | None:
+    """The record of the huge step after which a discrete policy was deterministic; None where there was none."""
     if history.facts.get("discrete") is False or history.has("action_clip_fraction"):
-        return False
+        return None
     entropy, kl = history.column("entropy"), history.column("kl")
-    if len(entropy) < 3 or not np.isfinite(entropy).any():
-        return False
-    early = entropy[: max(3, len(entropy) // 10)]
-    return bool(np.nanmin(early) < 0.02 and np.nanmax(kl[: len(early)]) > HIGH_KL)
+    early = max(3, len(entropy) // 10)
+    if len(entropy) < 3 or not np.isfinite(entropy[:early]).any() or not np.isfinite(kl[:early]).any():
+        return None
+    leap = int(np.nanargmax(kl[:early]))
+    return leap if np.nanmin(entropy[:early]) < 0.02 and kl[leap] > HIGH_KL else None
 
 
 def learning_rate_too_high(history: RunHistory) -> Finding | None:
@@ -75,16 +81,25 @@ def learning_rate_too_high(history: RunHistory) -> Finding | None:
     severity = WARNING if confidence >= 0.5 else NOTE
     lower = advised_learning_rate(history, None if rate is None else rate / 3)
     stop = "" if history.facts.get("algo") != "ppo" else " " + flag("kl_stop", 0.03)
+    leap = _first_leap(history)
+    if leap is None:
+        evidence = f"KL is {figure(kl)} nats per iteration (about {TYPICAL_KL} is typical), the clip fraction is "
+        evidence += figure(_upper(history, "clip_fraction"))
+    else:
+        kl = float(history.column("kl")[leap])
+        evidence = f"KL was {figure(kl)} nats in iteration {history.iteration_at(leap)} (about {TYPICAL_KL} is typical)"
+        evidence += ", and the policy has been nearly deterministic since"
     return Finding(
         "learning-rate-too-high",
         DANGER if above > 0.5 else severity,
         confidence,
-        f"KL is {figure(kl)} nats per iteration (about {TYPICAL_KL} is typical), the clip fraction is "
-        f"{figure(_upper(history, 'clip_fraction'))}; the learning rate is {figure(rate)}.",
+        f"{evidence}; the learning rate is {figure(rate)}.",
         "the learning rate is too high for this task",
         f"{LEVERS}: learning_rate; {MEASURED}: learning rate x 100",
         (flag("learning_rate", lower), flag("learning_rate", lower) + stop),
         {"kl": kl, "clip_fraction": _upper(history, "clip_fraction"), "learning_rate": rate},
+        began=None if leap is None else history.iteration_at(leap),
+        by_number=moved < 0.25,
     )
 
 
@@ -112,6 +127,7 @@ def too_many_epochs(history: RunHistory) -> Finding | None:
         f"{LEVERS}: epochs; {MEASURED}: 20 epochs on a small rollout",
         (_larger_rollout(history), flag("epochs", 4)),
         {"epochs": epochs, "rollout_transitions": rollout, "kl": kl},
+        by_number=moved < 0.5,
     )
 
 
@@ -132,6 +148,7 @@ def clip_range_too_large(history: RunHistory) -> Finding | None:
         f"{PPO_PAPER}: clip ranges of 0.1-0.3",
         (flag("clip_range", 0.2),),
         {"clip_range": clip, "clip_fraction": clipped, "kl": kl},
+        by_number=moved_too_far(history) < 0.25,
     )
 
 
@@ -151,6 +168,7 @@ def clip_range_too_small(history: RunHistory) -> Finding | None:
         f"{PPO_PAPER}: clip ranges of 0.1-0.3",
         (flag("clip_range", 0.2),),
         {"clip_range": clip, "clip_fraction": clipped, "kl": kl},
+        by_number=(clipped or 0) <= HIGH_CLIP_FRACTION,
     )
 
 
@@ -197,6 +215,7 @@ def learning_rate_too_low(history: RunHistory) -> Finding | None:
         f"{LEVERS}: learning_rate; {MEASURED}: learning rate / 100",
         (flag("learning_rate", raised),),
         {"kl": kl, "learning_rate": rate},
+        by_number=not hardly_moves(history),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from batchwright.doctor.finding import NOTE, ON_POLICY_STUDY, WARNING, Finding, figure, flag
 from batchwright.doctor.reference_ranges import tuned
 from batchwright.doctor.run_history import RunHistory
@@ -9,6 +11,7 @@ from batchwright.doctor.run_history import RunHistory
 LARGE_OBSERVATION = 50.0
 WIDE_RATIO = 3e3
 MOSTLY_CLIPPED = 0.6
+LEAST_RECORDS = 5
 
 
 def observation_scale(history: RunHistory) -> Finding | None:
@@ -26,11 +29,43 @@ def observation_scale(history: RunHistory) -> Finding | None:
         WARNING if clear else NOTE,
         0.95 if clear else 0.5,
         f"observations reach {figure(largest)} and are not normalised; the standard deviations of their entries range "
-        f"from {figure(narrow)} to {figure(wide)}.",
+        f"from {figure(narrow)} to {figure(wide)}{_widest(history)}.",
         "large inputs saturate the first layer and hide the small ones",
         f"{ON_POLICY_STUDY}: observation normalisation",
         (flag("normalize_obs", True),),
         {"obs_abs_max": largest, "obs_std_min": narrow, "obs_std_max": wide},
+    )
+
+
+def _widest(history: RunHistory) -> str:
+    """Which entry has the largest standard deviation, where it is the same one throughout."""
+    entries = history.column("obs_widest_entry")
+    entries = entries[np.isfinite(entries)]
+    return f" (entry {int(entries[0])})" if len(entries) and (entries == entries[0]).all() else ""
+
+
+def constant_observation(history: RunHistory) -> Finding | None:
+    """Entries of the observation that never change, or that stopped changing during the run: dead sensors."""
+    counts, entries = history.column("obs_constant_entries"), history.column("obs_constant_entry")
+    known = np.flatnonzero(np.isfinite(counts) & np.isfinite(entries))
+    late = known[-max(3, len(known) // 4) :]
+    if len(known) < LEAST_RECORDS or not (counts[late] > 0).all():
+        return None
+    changing = known[counts[known] < counts[late].min()]
+    died = None if len(changing) == 0 or changing[0] != known[0] else int(changing[-1]) + 1
+    since = "never change" if died is None else f"have not changed since iteration {history.iteration_at(died)}"
+    count, entry = int(counts[late].min()), int(entries[late[-1]])
+    which = f"{count} entries of the observation, the first of them entry {entry}," if count > 1 else ""
+    one = "never changes" if died is None else since.replace("have", "has")
+    return Finding(
+        "constant-observation",
+        NOTE if died is None else WARNING,
+        0.4 if died is None else 0.8,
+        f"{which} {since}.".lstrip() if which else f"entry {entry} of the observation {one}.",
+        "a sensor that is dead, or a number that this task does not use",
+        "docs/doctor.md#findings",
+        evidence={"constant_entries": count, "entry": entry},
+        began=None if died is None else history.iteration_at(died),
     )
 
 

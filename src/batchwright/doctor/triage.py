@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from batchwright.config.schema import DATASET
 from batchwright.doctor import (
     batch_findings,
     component_findings,
+    dataset_findings,
     entropy_findings,
     failure_findings,
     machine_findings,
@@ -19,7 +21,8 @@ from batchwright.doctor import (
     scale_findings,
     value_findings,
 )
-from batchwright.doctor.finding import Finding
+from batchwright.doctor.finding import NOTE, Finding
+from batchwright.doctor.harm import shows_harm
 from batchwright.doctor.run_history import Facts, RunHistory
 
 Symptom = Callable[[RunHistory], Finding | None]
@@ -30,6 +33,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     failure_findings.first_ratio_not_one,
     value_findings.reward_scale,
     scale_findings.observation_scale,
+    scale_findings.constant_observation,
     policy_steps.learning_rate_too_high,
     policy_steps.learning_rate_too_low,
     policy_steps.gradient_clip_too_tight,
@@ -84,6 +88,17 @@ REWARD_ONLY_SYMPTOMS: tuple[Symptom, ...] = (
     machine_findings.accelerator_idle,
 )
 
+DATASET_SYMPTOMS: tuple[Symptom, ...] = (
+    dataset_findings.loss_not_finite,
+    dataset_findings.rung_taken,
+    dataset_findings.device_memory_near_limit,
+    dataset_findings.loader_starved,
+    dataset_findings.gradient_norm_rising,
+    dataset_findings.loss_not_falling,
+    machine_findings.memory_near_limit,
+    machine_findings.accelerator_idle,
+)
+
 OUTCOMES = ("stuck", "wild-swings", "evaluation-below-training", "overfitting-the-batch")
 MOVEMENT = ("kl-too-high", "kl-near-zero", "clip-fraction-high")
 LEARNING = (*OUTCOMES, *MOVEMENT, "entropy-collapse", "explained-variance-negative")
@@ -118,12 +133,29 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "entropy-coef-too-high": ("learning-rate-too-high", "actions-clipped", *LEARNING),
     "entropy-collapse": (*OUTCOMES, *MOVEMENT),
     "actions-clipped": OUTCOMES,
+    "constant-observation": OUTCOMES,
     "implied-reweighting": ("evaluation-against-weights", *OUTCOMES),
     "wandering-share": ("evaluation-against-weights", *OUTCOMES),
     "rrd-constant-returns": ("reward-model-flat", *OUTCOMES),
     "replay-ratio": ("q-overestimation", *OUTCOMES),
     "q-overestimation": OUTCOMES,
+    "loader-starved": ("accelerator-idle",),
+    "gradient-norm-rising": ("loss-not-falling",),
+    "loss-not-finite": ("gradient-norm-rising", "loss-not-falling"),
 }
+CONTRADICTIONS: tuple[set[str], ...] = (
+    {"learning-rate-too-high", "learning-rate-too-low"},
+    {"learning-rate-too-high", "kl-near-zero"},
+    {"learning-rate-too-low", "kl-too-high"},
+    {"learning-rate-too-low", "clip-fraction-high"},
+    {"kl-too-high", "kl-near-zero"},
+    {"rollout-too-small", "rollout-too-large"},
+    {"rollout-too-large", "too-few-episodes"},
+    {"minibatch-too-small", "too-few-minibatches"},
+    {"too-few-minibatches", "too-many-minibatches"},
+    {"entropy-collapse", "entropy-coef-too-high"},
+)
+"""Pairs whose remedies undo each other."""
 EXPLAINED_BY = 0.5
 """A consequence scores at most this share of its cause."""
 
@@ -141,8 +173,26 @@ def examine(history: RunHistory) -> list[Finding]:
         return []
     # A reward network that learns alone leaves the policy as it is: findings about learning it do not apply.
     symptoms = REWARD_ONLY_SYMPTOMS if history.facts.get("reward_only") else SYMPTOMS
+    if history.facts.get("regime") == DATASET:
+        symptoms = DATASET_SYMPTOMS
     found = [finding for symptom in symptoms if (finding := symptom(history)) is not None]
-    return with_one_learning_rate(rank(found))
+    return with_one_learning_rate(without_contradictions(rank(hints_as_notes(found, history))))
+
+
+def hints_as_notes(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
+    """Findings with those that only a stated number speaks for as notes, unless the record shows harm."""
+    if not any(finding.by_number and finding.alarm for finding in found) or shows_harm(history):
+        return list(found)
+    return [replace(finding, severity=NOTE) if finding.by_number else finding for finding in found]
+
+
+def without_contradictions(ranked: Sequence[Finding]) -> list[Finding]:
+    """Of two findings that cannot both be true, the one that ranks first."""
+    kept: list[Finding] = []
+    for finding in ranked:
+        if not any({finding.name, other.name} in CONTRADICTIONS for other in kept):
+            kept.append(finding)
+    return kept
 
 
 LEARNING_RATE = re.compile(r"--learning-rate \S+")

@@ -48,6 +48,7 @@ def gamma_too_myopic(history: RunHistory) -> Finding | None:
         f"{HORIZON}: gamma from 1 - 1/(0.25 T) to 1 - 1/T",
         (flag("gamma", better),),
         {"gamma": gamma, "horizon_steps": horizon, "episode_steps": steps},
+        by_number=True,
     )
 
 
@@ -73,6 +74,7 @@ def gamma_too_long(history: RunHistory) -> Finding | None:
         f"{HORIZON}: gamma up to 1 - 1/T",
         (flag("gamma", better),),
         {"gamma": gamma, "horizon_steps": None if np.isinf(horizon) else horizon, "episode_steps": steps},
+        by_number=not poor_values,
     )
 
 

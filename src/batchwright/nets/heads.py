@@ -29,6 +29,8 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 SMALLEST_DRAW = np.float32(2**-25)
 """Half the step between float32 draws: stands for 0, whose logarithm would be an action that nobody would choose."""
 LOG_STD_RANGE = (-5.0, 2.0)
+WHOLE = "action"
+"""The name of the head of an action that has no parts."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ def make_heads(spec: Spec, activity: Mapping[str, Activity] | None = None) -> He
     raw = action = std = mask = 0
     conditions = masked_actions.find_conditions(spec, activity or {})
     for path, leaf in spaces.leaves(spec):
-        name = spaces.path_name(path) or "action"
+        name = spaces.path_name(path) or WHOLE
         if isinstance(leaf, (Discrete, MultiDiscrete)):
             choices = (leaf.n,) if isinstance(leaf, Discrete) else leaf.nvec
             for k, n in enumerate(choices):
@@ -166,16 +168,21 @@ def make_heads(spec: Spec, activity: Mapping[str, Activity] | None = None) -> He
     return Heads(spec, tuple(heads), raw, action, std)
 
 
+def action_label(name: str) -> str:
+    """How messages call a part of the action; the whole of it is just the action."""
+    return "the action" if name in ("", WHOLE) else f"the action {name!r}"
+
+
 def _refuse_half_bounded(name: str, leaf: Box) -> None:
     if leaf.dtype.kind != "f":
         raise UserError(
-            f"the action {name} is a Box of {leaf.dtype}; a Box of floats is supported.",
+            f"{action_label(name)} is a Box of {leaf.dtype}; a Box of floats is supported.",
             ["wrap the environment: Discrete or MultiDiscrete for whole numbers"],
         )
     finite = np.isfinite(leaf.low), np.isfinite(leaf.high)
     if not np.array_equal(*finite):
         raise UserError(
-            f"the action {name} is bounded on one side only.",
+            f"{action_label(name)} is bounded on one side only.",
             ["wrap the environment with bounds on both sides, or none"],
         )
 

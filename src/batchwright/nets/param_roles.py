@@ -1,8 +1,8 @@
-"""Which parameters of a policy move the values alone, and the name of a single parameter."""
+"""Which parameters of a policy move the actions alone, or the values alone, and the name of a single parameter."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,48 @@ import numpy as np
 
 from batchwright.nets.networks import channels_last
 from batchwright.nets.policy import Policy
+
+Ranges = tuple[tuple[int, int], ...]
+"""[begin, end) of parts of the flat parameter vector."""
+
+
+class ParamRoles(NamedTuple):
+    """Arrays of parameters that only the actions depend on, and that only the values depend on."""
+
+    policy: Ranges
+    value: Ranges
+
+
+def param_roles(policy: Policy) -> ParamRoles:
+    """The roles by which outputs an array of parameters reaches in the traced program; nothing is compiled.
+
+    A layer that actor and critic share has no role, nor has one that holds both side by side in one array.
+    """
+    flat = jax.ShapeDtypeStruct((policy.num_params,), jnp.float32)  # type: ignore[no-untyped-call]
+    tree = jax.eval_shape(policy.unravel, flat)
+    reached = [_reached_leaves(policy, tree, which) for which in (("raw", "params"), ("value",))]
+    ranges: list[list[tuple[int, int]]] = [[], []]
+    at = 0
+    for number, leaf in enumerate(jax.tree.leaves(tree)):
+        roles = [role for role in (0, 1) if number in reached[role]]
+        if len(roles) == 1:
+            ranges[roles[0]].append((at, at + leaf.size))
+        at += leaf.size
+    return ParamRoles(*(tuple(part) for part in ranges))
+
+
+def _reached_leaves(policy: Policy, tree: Any, outputs: tuple[str, ...]) -> set[int]:
+    """Numbers of the leaves that these outputs depend on: backwards through the program, line by line."""
+    width, leaves = policy.inputs.vector_size, jax.tree.leaves(tree)
+    images = [channels_last(jnp.zeros((1, *leaf.shape))) for _, leaf in policy.inputs.images]
+    vector = jnp.zeros((1, width))
+    inputs: Any = {"images": images} | ({"vector": vector} if width else {}) if images else vector
+    program = jax.make_jaxpr(lambda tree: [getattr(policy.outputs_of(tree, inputs), name) for name in outputs])(tree)
+    needed = {id(variable) for variable in program.jaxpr.outvars}
+    for line in reversed(program.jaxpr.eqns):
+        if any(id(variable) in needed for variable in line.outvars):
+            needed |= {id(variable) for variable in line.invars}
+    return {number for number in range(len(leaves)) if id(program.jaxpr.invars[number]) in needed}
 
 
 def value_only_params(policy: Policy, key: jax.Array) -> np.ndarray:

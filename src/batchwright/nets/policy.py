@@ -49,6 +49,7 @@ class Policy:
     num_values: int
     log_std_start: float
     unravel: Callable[[jax.Array], Any]
+    num_params: int = 0
 
     def init(self, key: jax.Array) -> jax.Array:
         """A fresh parameter vector."""
@@ -111,7 +112,8 @@ def assemble_policy(
 ) -> Policy:
     """The policy of these parts; without values where critics, if there are any, are apart."""
     policy = Policy(inputs, network, heads, make_to_env(heads.spec), num_values, log_std_start, lambda flat: flat)
-    return replace(policy, unravel=unraveller(policy._init_tree(jax.random.key(0))))
+    tree = policy._init_tree(jax.random.key(0))
+    return replace(policy, unravel=unraveller(tree), num_params=sum(np.size(leaf) for leaf in jax.tree.leaves(tree)))
 
 
 def make_to_env(spec: Spec) -> Callable[[jax.Array], Any]:
@@ -139,14 +141,20 @@ class _ActionLeaf:
         if not isinstance(self.leaf, Box):
             return part.astype(jnp.int32)
         value = part.reshape(*part.shape[:-1], *self.leaf.shape)
-        bounded = np.isfinite(self.leaf.low)
+        middle, half, low, high, bounded = action_bounds(self.leaf)
         if not bounded.any():
             return value
-        low = _inside(np.where(bounded, self.leaf.low, 0.0), np.inf)
-        high = _inside(np.where(bounded, self.leaf.high, 0.0), -np.inf)
-        scaled = (low + high) / 2 + (high - low) / 2 * jnp.clip(value, -1.0, 1.0)
+        scaled = middle + half * jnp.clip(value, -1.0, 1.0)
         # Rounding must not step over the bound.
         return jnp.where(bounded, jnp.clip(scaled, low, high), value)
+
+
+def action_bounds(leaf: Box) -> tuple[np.ndarray, ...]:
+    """(middle, half range, low, high, whether bounded) of a box of actions, float32; low and high 0 where unbounded."""
+    bounded = np.isfinite(leaf.low)
+    low = _inside(np.where(bounded, leaf.low, 0.0), np.inf)
+    high = _inside(np.where(bounded, leaf.high, 0.0), -np.inf)
+    return (low + high) / 2, (high - low) / 2, low, high, bounded
 
 
 def _inside(bound: np.ndarray, inwards: float) -> np.ndarray:

@@ -17,7 +17,7 @@ from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, Discrete, Spec
 from batchwright.nets.convolutions import conv_layers, convolve
-from batchwright.nets.heads import HALF_LOG_TWO_PI, Heads, make_heads
+from batchwright.nets.heads import HALF_LOG_TWO_PI, Heads, action_label, make_heads
 from batchwright.nets.networks import (
     ACTIVATIONS,
     Inputs,
@@ -212,13 +212,13 @@ def make_squashed_heads(spec: Spec) -> SquashedHeads:
 def refuse_unbounded(spec: Spec, algo: str) -> None:
     """Refuses actions that are not bounded boxes, with the algorithm that fits them."""
     for path, leaf in spaces.leaves(spec):
-        name = spaces.path_name(path) or "action"
+        label = action_label(spaces.path_name(path))
         if not isinstance(leaf, Box):
             fits = ["--algo dqn"] if isinstance(spec, Discrete) else []
-            raise UserError(f"{algo} is for continuous actions; {name} is a choice.", [*fits, "--algo ppo"])
+            raise UserError(f"{algo} is for continuous actions; {label} is a choice.", [*fits, "--algo ppo"])
         if not (np.isfinite(leaf.low).all() and np.isfinite(leaf.high).all()):
             raise UserError(
-                f"{algo} squashes actions into their bounds; the action {name} has none.",
+                f"{algo} squashes actions into their bounds; {label} has none.",
                 ["--algo ppo", "wrap the environment with bounds (gymnasium.wrappers.RescaleAction)"],
             )
 

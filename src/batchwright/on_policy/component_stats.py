@@ -123,13 +123,13 @@ class ComponentTracker:
         if self.settings.target != SUCCESS:
             return rollout
         ended = np.asarray(rollout.terminated | rollout.truncated) & np.asarray(rollout.valid)
-        told = np.full(ended.shape, np.nan) if episodes.success is None else np.asarray(episodes.success)
-        if ended.any() and np.isnan(np.broadcast_to(told, ended.shape)[ended]).all():
+        success = np.full(ended.shape, np.nan) if episodes.success is None else np.asarray(episodes.success)
+        if ended.any() and np.isnan(np.broadcast_to(success, ended.shape)[ended]).all():
             raise UserError(
                 "--component-target success: episodes ended, and info had neither 'is_success' nor 'success'.",
                 ["--component-target total", *(f"--component-target {name}" for name in self.names)],
             )
-        return rollout._replace(success=jnp.asarray(np.where(ended, np.nan_to_num(told), 0.0), jnp.float32))
+        return rollout._replace(success=jnp.asarray(np.where(ended, np.nan_to_num(success), 0.0), jnp.float32))
 
     def warnings(
         self, stats: ComponentStats, rollout: Rollout, episodes: Episodes, iteration: int

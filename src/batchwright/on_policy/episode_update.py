@@ -12,16 +12,19 @@ import numpy as np
 
 from batchwright.data.rollout import Rollout
 from batchwright.nets.normalise import ObsStats
+from batchwright.nets.param_roles import param_roles
 from batchwright.nets.policy import Policy
 from batchwright.on_policy.on_policy_settings import UpdateSettings
-from batchwright.on_policy.on_policy_state import Hyper, Metrics, TrainState, TransitionRows
+from batchwright.on_policy.on_policy_state import Hyper, TrainState, TransitionRows
 from batchwright.on_policy.on_policy_update import (
     PackedMetrics,
     Update,
     adapt_learning_rate,
     final_metrics,
+    gradient_noise,
     make_minibatch_step,
     prepare_rollout,
+    role_squares,
     summarise_updates,
 )
 from batchwright.planning.episode_plan import EpisodeCut
@@ -46,7 +49,7 @@ def episode_orders(stream: int, valid_LE: np.ndarray, epochs: int, cut: EpisodeC
 
 def make_episode_update(policy: Policy, settings: UpdateSettings, cut: EpisodeCut, value_only: np.ndarray) -> Update:
     """The update of rollouts of whole episodes, of any number of transitions; compile it."""
-    minibatch_step = make_minibatch_step(policy, settings, value_only)
+    minibatch_step, roles = make_minibatch_step(policy, settings, value_only), param_roles(policy)
 
     def update(
         train: TrainState, rollout: Rollout, stats: ObsStats, hyper: Hyper, orders: EpisodeOrders
@@ -72,13 +75,14 @@ def make_episode_update(policy: Policy, settings: UpdateSettings, cut: EpisodeCu
             empty = jax.tree.map(lambda one: jnp.zeros((most_M, *one.shape), one.dtype), shapes)
             (train, stopped, total), metrics_M = jax.lax.fori_loop(0, orders.parts, step, (start, empty))
             train = adapt_learning_rate(train, metrics_M, hyper, number == 0) if settings.kl_adaptive else train
-            return (train, stopped), (metrics_M, jnp.square(total / orders.parts).sum())
+            return (train, stopped), (metrics_M, role_squares(roles, total / orders.parts))
 
         epochs = jnp.arange(settings.epochs), orders.rows
-        (train, _), (metrics_GM, mean_square_G) = jax.lax.scan(epoch, (train, jnp.zeros((), bool)), epochs)
-        metrics = summarise_updates(metrics_GM, mean_square_G, 1.0)
+        (train, _), (metrics_GM, mean_square_GR) = jax.lax.scan(epoch, (train, jnp.zeros((), bool)), epochs)
+        metrics = summarise_updates(metrics_GM)
         if most_M > 1:
-            metrics["gradient_noise_scale"] = _noise_scale(metrics_GM, mean_square_G, orders)
+            parts = orders.parts.astype(jnp.float32)
+            metrics |= gradient_noise(metrics_GM, mean_square_GR, parts, orders.count)
         return train, PackedMetrics.pack(metrics | prepared.metrics | final_metrics(train, hyper))
 
     return update
@@ -94,14 +98,3 @@ def _minibatch(
     inside = jnp.arange(size_S) < small + (m < larger)
     minibatch: TransitionRows = jax.tree.map(lambda column: column[index], rows)
     return minibatch._replace(weight=minibatch.weight * inside)
-
-
-def _noise_scale(metrics_GM: Metrics, mean_square_G: jax.Array, orders: EpisodeOrders) -> jax.Array:
-    """As for rollouts of steps (McCandlish et al., 2018), over epochs that were not stopped; 0 for one minibatch."""
-    parts = orders.parts.astype(jnp.float32)
-    whole_G = metrics_GM["made"].sum(1) >= parts
-    square_G = jnp.square(metrics_GM["gradient_norm"]).sum(1) / parts
-    others = jnp.maximum(parts - 1.0, 1.0)
-    signal = (parts * mean_square_G - square_G) / others
-    noise = (square_G - mean_square_G) * orders.count / others
-    return jnp.maximum((noise * whole_G).sum(), 0.0) / jnp.maximum((signal * whole_G).sum(), 1e-12)

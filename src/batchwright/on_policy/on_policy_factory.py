@@ -34,6 +34,7 @@ def make_on_policy_learner(
         on_event=on_event,
         components=settings.update.components or NO_COMPONENTS,
         step_timeout=settings.run.step_timeout,
+        info_keys=settings.run.log_info,
     )
     policy = make_on_policy_policy(settings, engine, network)
     kind = OnPolicyLearner if settings.rollout_episodes is None else EpisodeLearner

@@ -214,6 +214,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
 
     def record(self, state: OnPolicyState, result: IterationResult, iteration_seconds: float) -> Record:
         record = iteration_record(state.counters, result, self.engine.reward_names, iteration_seconds)
+        record |= self.info_log.take() if self.info_log is not None else {}
         record["updates_total"] = int(state.train.updates)
         record["parameters_digest"] = digest(state.train.params)
         return record

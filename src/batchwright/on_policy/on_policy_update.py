@@ -1,6 +1,6 @@
 """All updates of one iteration as one compiled program: values and advantages, then epochs of shuffled minibatches."""
 
-# T steps, N environments, K reward components, B = T x N rows, M minibatches, S rows of one, E epochs, H heads.
+# T steps, N environments, K components, B = T x N rows, M minibatches, S rows of one, E epochs, H heads, R roles.
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from batchwright.data.rollout import Rollout
 from batchwright.envs.masks import choice_groups
 from batchwright.learn.returns import explained_variance, normalise_advantages
 from batchwright.nets.normalise import ObsStats, batch_moments
+from batchwright.nets.param_roles import ParamRoles, param_roles
 from batchwright.nets.policy import Policy, join_leaves
 from batchwright.on_policy.algorithms import RolloutValues, find_algorithm, kl_estimate, value_loss
 from batchwright.on_policy.component_stats import reward_columns
@@ -30,6 +31,8 @@ from batchwright.store.minibatches import cut, layout
 
 PIECE_ROWS, PIECE_IMAGES = 2048, 32
 """Rows whose activations, or patches, stay in the cache of the core that uses them (docs/log.md)."""
+ROLE_SQUARES = ("policy_square", "value_square")
+"""Squared norms of a minibatch's gradient over the parameters of each role."""
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=("values",), meta_fields=("names",))
@@ -79,7 +82,7 @@ def make_update(policy: Policy, settings: UpdateSettings, rows: int, value_only:
     `value_only` marks the parameters that move the values alone: the critic may have a learning rate of its own.
     """
     position_MS, inside_MS = layout(rows, settings.minibatches)
-    minibatch_step = make_minibatch_step(policy, settings, value_only)
+    minibatch_step, roles = make_minibatch_step(policy, settings, value_only), param_roles(policy)
 
     def update(
         train: TrainState, rollout: Rollout, stats: ObsStats, hyper: Hyper, order_EB: jax.Array
@@ -98,11 +101,13 @@ def make_update(policy: Policy, settings: UpdateSettings, rows: int, value_only:
                 lambda carry, minibatch: minibatch_step(carry, minibatch, hyper), start, minibatches
             )
             train = adapt_learning_rate(train, metrics_M, hyper, number == 0) if settings.kl_adaptive else train
-            return (train, stopped), (metrics_M, jnp.square(total / settings.minibatches).sum())
+            return (train, stopped), (metrics_M, role_squares(roles, total / settings.minibatches))
 
         epochs = jnp.arange(settings.epochs), order_EB
-        (train, _), (metrics_EM, mean_square_E) = jax.lax.scan(epoch, (train, jnp.zeros((), bool)), epochs)
-        metrics = summarise_updates(metrics_EM, mean_square_E, rows / settings.minibatches)
+        (train, _), (metrics_EM, mean_square_ER) = jax.lax.scan(epoch, (train, jnp.zeros((), bool)), epochs)
+        metrics = summarise_updates(metrics_EM)
+        if settings.minibatches > 1:
+            metrics |= gradient_noise(metrics_EM, mean_square_ER, settings.minibatches, rows)
         return train, PackedMetrics.pack(metrics | prepared.metrics | final_metrics(train, hyper))
 
     return update
@@ -181,7 +186,7 @@ def _rollout_values(
 def make_minibatch_step(policy: Policy, settings: UpdateSettings, value_only: np.ndarray) -> Any:
     """One optimiser step on one minibatch; with a KL stop, no step once the policy has moved too far."""
     optimiser = make_optimiser(settings)
-    grad_fn = jax.grad(make_loss(policy, settings), has_aux=True)
+    grad_fn, roles = jax.grad(make_loss(policy, settings), has_aux=True), param_roles(policy)
 
     def take_step(train: TrainState, minibatch: TransitionRows, hyper: Hyper) -> tuple[TrainState, jax.Array, Metrics]:
         if settings.advantage_norm == "minibatch":
@@ -201,7 +206,8 @@ def make_minibatch_step(policy: Policy, settings: UpdateSettings, value_only: np
             direction = direction * jnp.where(value_only, hyper.value_rate_factor, 1.0)
         moved = train._replace(opt_state=opt_state, updates=train.updates + 1)
         step = current_learning_rate(moved, hyper) * (direction + hyper.weight_decay * train.params)
-        return moved._replace(params=train.params - step), gradient, metrics | {"gradient_norm": norm}
+        metrics |= {"gradient_norm": norm} | dict(zip(ROLE_SQUARES, role_squares(roles, gradient), strict=True))
+        return moved._replace(params=train.params - step), gradient, metrics
 
     def minibatch_step(carry: Any, minibatch: TransitionRows, hyper: Hyper) -> Any:
         train, stopped, total = carry
@@ -291,25 +297,34 @@ def final_metrics(train: TrainState, hyper: Hyper) -> Metrics:
     }
 
 
-def summarise_updates(metrics_EM: Metrics, mean_square_E: jax.Array, minibatch_rows: float) -> Metrics:
-    """Means over the updates really made; the gradient noise scale over the epochs that were not stopped."""
+def summarise_updates(metrics_EM: Metrics) -> Metrics:
+    """Means over the updates really made."""
     made = metrics_EM["made"]
     count = jnp.maximum(made.sum(), 1.0)
-    apart = ("made", "measured", "ratio_error")
+    apart = ("made", "measured", "ratio_error", *ROLE_SQUARES)
     means = {name: (value * made).sum() / count for name, value in metrics_EM.items() if name not in apart}
-    minibatches = made.shape[1]
-    whole_E = made.min(1)
-    square_E = jnp.square(metrics_EM["gradient_norm"]).mean(1)
-    # |G|^2 and its noise from one minibatch against the mean of all (McCandlish et al., 2018, appendix A.1).
-    signal = (minibatches * mean_square_E - square_E) / max(minibatches - 1, 1)
-    noise = (square_E - mean_square_E) * minibatch_rows * minibatches / max(minibatches - 1, 1)
-    means["updates"] = made.sum()
-    means["first_ratio_error"] = metrics_EM["ratio_error"][0, 0]
-    if minibatches > 1:
-        means["gradient_noise_scale"] = jnp.maximum((noise * whole_E).sum(), 0.0) / jnp.maximum(
-            (signal * whole_E).sum(), 1e-12
-        )
-    return means
+    return means | {"updates": made.sum(), "first_ratio_error": metrics_EM["ratio_error"][0, 0]}
+
+
+def role_squares(roles: ParamRoles, vector: jax.Array) -> jax.Array:
+    """Squared norms [R] of a vector of parameters over those of each role."""
+    return jnp.stack([sum((jnp.square(vector[a:b]).sum() for a, b in part), jnp.zeros(())) for part in roles])
+
+
+def gradient_noise(metrics_EM: Metrics, mean_square_ER: jax.Array, parts: Any, rows: Any) -> Metrics:
+    """Of policy and value apart: |G|^2 (signal) and the variance of one row (noise), both unbiased.
+
+    From single minibatches of the first epoch against their mean (McCandlish et al., 2018, appendix A.1): later epochs
+    repeat its rows. Both are 0 where a stop or a single minibatch leaves nothing to compare.
+    """
+    known = (metrics_EM["made"][0].sum() >= parts) & (parts > 1)
+    others = jnp.maximum(parts - 1.0, 1.0)
+    metrics = {}
+    for name, mean in zip(ROLE_SQUARES, mean_square_ER[0], strict=True):
+        role, one = name.removesuffix("_square"), metrics_EM[name][0].sum() / parts
+        metrics[f"{role}_gradient_signal"] = jnp.where(known, (parts * mean - one) / others, 0.0)
+        metrics[f"{role}_gradient_noise"] = jnp.where(known, (one - mean) * rows / others, 0.0)
+    return metrics
 
 
 def rollout_metrics(policy: Policy, rollout: Rollout) -> Metrics:
@@ -367,4 +382,7 @@ def _observation_metrics(vector_TNV: jax.Array) -> Metrics:
         "obs_abs_max": jnp.abs(rows).max(),
         "obs_std_min": jnp.where(varies_V.any(), jnp.where(varies_V, std_V, jnp.inf).min(), 0.0),
         "obs_std_max": std_V.max(),
+        "obs_widest_entry": std_V.argmax(),
+        "obs_constant_entries": (~varies_V).sum(),
+        "obs_constant_entry": jnp.where(varies_V.all(), -1, varies_V.argmin()),
     }

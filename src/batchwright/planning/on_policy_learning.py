@@ -99,6 +99,10 @@ def settle_running(ledger: Ledger, task: TaskFacts, checkpoint_steps: int = CHEC
         ledger.adopt("stop_return", ledger.stated("stop_return"), "return")
     ledger.setting("doctor", "say", "reports what is wrong while it can still be fixed", unit="")
     ledger.setting("seed", 0, "any number; the same one repeats a run", unit="")
+    if ledger.stated("log_info") is not None:
+        ledger.adopt("log_info", ",".join(ledger.stated("log_info")), "")
+    if ledger.stated("init_from") is not None:
+        ledger.adopt("init_from", ledger.stated("init_from"), "")
     ledger.setting("engine", "auto", "measured when training starts", unit="")
     ledger.setting("step_timeout", STEP_TIMEOUT_SECONDS, "a step that takes longer is taken for one that hangs")
     if ledger.stated("num_threads") is not None:

@@ -12,6 +12,7 @@ from batchwright.planning import exact, on_policy_learning, rules, scaling
 from batchwright.planning.defaults import DEFAULT_TOTAL_STEPS, DEFAULTS, ENTROPY_START, EPISODES_PER_ROLLOUT
 from batchwright.planning.ledger import Ledger
 from batchwright.planning.plan import Plan, TaskFacts
+from batchwright.planning.process_memory import settle_on_policy_memory
 from batchwright.planning.quantity import counted
 from batchwright.planning.split import (
     Split,
@@ -42,6 +43,8 @@ def plan_on_policy(
     else:
         _plan_steps(ledger, task, held, divide_exactly)
     _learning(ledger, task, held)
+    if not divide_exactly:  # another trainer's memory is its own
+        settle_on_policy_memory(ledger, task, machine)
     rules.check_on_policy(ledger, task, machine)
     if scaling.changes_only_num_envs(ledger):
         with contextlib.suppress(UserError):  # preset or file alone make no plan: there is nothing to compare with

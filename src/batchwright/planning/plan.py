@@ -9,9 +9,10 @@ from typing import Any
 
 from batchwright.config.schema import FIELDS
 from batchwright.config.values import kind_of
+from batchwright.core import html
 from batchwright.core.errors import UserError
 from batchwright.planning.diagram import diagram
-from batchwright.planning.explain import explain
+from batchwright.planning.explain import explain, show_value
 from batchwright.planning.quantity import Check, Quantity
 
 LARGEST_NUMBER = 1e300
@@ -96,6 +97,14 @@ class Plan:
         title = f"{self.regime} plan: {self.algo}" + (f" on {self.task.name}" if self.task.name else "")
         title += f"\nmachine: {self.machine}" if self.machine else ""
         return explain(title, tuple(self.quantities.values()), self.warnings, self.alternatives, everything)
+
+    def _repr_html_(self) -> str:
+        """The table of the plan in a notebook, with warnings, and the picture of its batches."""
+        title = f"{self.regime} plan: {self.algo}" + (f" on {self.task.name}" if self.task.name else "")
+        rows = [(q.name, show_value(q.value), q.unit, q.source, q.reason) for q in self.quantities.values()]
+        warnings = html.paragraphs([f"warning: {text}" for text in self.warnings])
+        parts = [html.paragraphs([title]), html.table(("quantity", "value", "unit", "source", "reason"), rows)]
+        return "".join([*parts, warnings, html.preformatted(self.diagram())])
 
     def diagram(self) -> str:
         """The picture rollout -> minibatches -> updates with this plan's numbers, as text."""

@@ -12,6 +12,7 @@ from batchwright.planning.ledger import Ledger
 from batchwright.planning.memory import DEFAULT_BUFFER_SHARE, GOOD_SHARE, TransitionBytes, show_bytes, transition_bytes
 from batchwright.planning.on_policy_learning import settle_running
 from batchwright.planning.plan import Plan, TaskFacts
+from batchwright.planning.process_memory import settle_process, settle_replay_total
 from batchwright.planning.quantity import counted
 from batchwright.planning.redistribution import settle_redistribution
 from batchwright.planning.replay_learning import CHECKPOINT_STEPS, REPLAY_DEFAULTS, settle_replay_objective
@@ -219,20 +220,25 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
     discrete = REPLAY_DEFAULTS[ledger.config.algo].discrete if task.discrete is None else task.discrete
     one = transition_bytes(task.obs_shape, dtype, task.action_size or 1, discrete)
     stored = one.stored(with_next, frames)
-    fits = int(machine.ram_bytes * GOOD_SHARE // stored)
-    half = int(machine.ram_bytes * DEFAULT_BUFFER_SHARE // stored)
+    others, why = settle_process(ledger, task, machine)
+    process = int(ledger.quantities["process_bytes"].value or 0)
+    room = machine.ram_bytes * GOOD_SHARE - process  # what environments take is an estimate: it refuses no buffer
+    fits = max(0, int(room // stored))
+    half = min(fits, int(machine.ram_bytes * DEFAULT_BUFFER_SHARE // stored))
     if wanted is None and capacity > half:
         ledger.remark(
-            f"the buffer is cut from {capacity} to the {max(1, half)} transitions of {DEFAULT_BUFFER_SHARE:.0%} of "
-            f"{show_bytes(machine.ram_bytes)} RAM: the rest is for updates, environments and other programs. "
-            f"--replay-transitions takes up to {fits} ({GOOD_SHARE:.0%})."
+            f"the buffer is cut from {capacity} to the {max(1, half)} transitions of {show_bytes(half * stored)}, at "
+            f"most {DEFAULT_BUFFER_SHARE:.0%} of {show_bytes(machine.ram_bytes)} RAM: the rest is for updates, "
+            f"environments and other programs. --replay-transitions takes up to {fits} ({GOOD_SHARE:.0%} of RAM in "
+            "all)."
         )
         capacity = max(1, half)
     _write_bytes(ledger, one, stored, with_next, frames, dtype)
-    if capacity * stored > machine.ram_bytes * GOOD_SHARE:
+    if capacity * stored > room:
         raise UserError(
             f"a buffer of {capacity} transitions x {stored} B = {show_bytes(capacity * stored)} does not fit in "
-            f"{GOOD_SHARE:.0%} of {show_bytes(machine.ram_bytes)} RAM; the largest that fits is {fits} transitions.",
+            f"{GOOD_SHARE:.0%} of {show_bytes(machine.ram_bytes)} RAM beside {show_bytes(process)} of the process; the "
+            f"largest that fits is {fits} transitions.",
             [f"--replay-transitions {fits}"] if fits else ["--obs-dtype uint8", "--ram-gb N"],
         )
     share = f"at most {DEFAULT_BUFFER_SHARE:.0%} of RAM"
@@ -244,6 +250,8 @@ def _memory(ledger: Ledger, task: TaskFacts, machine: Machine, total_steps: int)
         f"{capacity} transitions x {stored} B = {show_bytes(capacity * stored)}",
     )
     _settle_place(ledger, machine, capacity * stored)
+    held = others + capacity * stored
+    settle_replay_total(ledger, task, machine, held, f"{why} + {show_bytes(capacity * stored)} buffer")
 
 
 def _stored_dtype(ledger: Ledger, task: TaskFacts) -> str:

@@ -242,7 +242,8 @@ class ReplayLearner(EngineLearner[ReplayState]):
         return ("no episode has ended and stands whole in the buffer: no update is made until one does",)
 
     def record(self, state: ReplayState, result: IterationResult, iteration_seconds: float) -> Record:
-        return iteration_record(state.counters, result, self.engine.reward_names, iteration_seconds)
+        record = iteration_record(state.counters, result, self.engine.reward_names, iteration_seconds)
+        return record | (self.info_log.take() if self.info_log is not None else {})
 
     def undo(self, state: ReplayState, before: ReplayState) -> ReplayState:
         """Without the last updates; the buffer holds finite rows only and keeps them."""
@@ -315,6 +316,7 @@ def make_replay_learner(
         on_event=on_event,
         components=NO_COMPONENTS,
         step_timeout=settings.run.step_timeout,
+        info_keys=settings.run.log_info,
     )
     return kind(settings, env, engine, on_event, programs)
 

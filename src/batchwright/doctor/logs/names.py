@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 # Their name -> ours. SB3: logger keys of PPO, A2C, SAC, DQN. CleanRL: tags of its single files. rl_games: a2c_common.
+# RSL-RL: tags of its logger.
 SB3 = {
     "rollout/ep_rew_mean": "episode_return",
     "rollout/ep_len_mean": "episode_length",
@@ -65,7 +66,21 @@ RL_GAMES = {
     "performance/rl_update_time": "update_seconds",
     "performance/step_inference_time": "collect_seconds",
 }
-TRAINERS: dict[str, dict[str, str]] = {"sb3": SB3, "cleanrl": CLEANRL, "rl_games": RL_GAMES}
+RSL_RL = {
+    "Train/mean_reward": "episode_return",
+    "Train/mean_episode_length": "episode_length",
+    "Loss/surrogate": "policy_loss",
+    "Loss/value": "value_loss",
+    "Loss/value_function": "value_loss",
+    "Loss/entropy": "entropy",
+    "Loss/learning_rate": "learning_rate",
+    "Policy/mean_std": "action_std",
+    "Policy/mean_noise_std": "action_std",
+    "Perf/total_fps": "steps_per_second",
+    "Perf/collection_time": "collect_seconds",
+    "Perf/learning_time": "update_seconds",
+}
+TRAINERS: dict[str, dict[str, str]] = {"sb3": SB3, "cleanrl": CLEANRL, "rl_games": RL_GAMES, "rsl_rl": RSL_RL}
 
 
 def recognise(names: set[str]) -> str | None:
@@ -131,6 +146,21 @@ SETTINGS: dict[str, dict[str, str]] = {
         "--normalize-obs": "normalize_input: True",
         "--normalize-rewards": "normalize_value: True",
     },
+    "rsl_rl": {
+        "--learning-rate": "learning_rate: {}",
+        "--rollout-steps": "num_steps_per_env: {}",
+        "--num-envs": "num_envs: {}",
+        "--minibatches": "num_mini_batches: {}",
+        "--epochs": "num_learning_epochs: {}",
+        "--gamma": "gamma: {}",
+        "--gae-lambda": "lam: {}",
+        "--clip-range": "clip_param: {}",
+        "--entropy-start": "entropy_coef: {}",
+        "--value-weight": "value_loss_coef: {}",
+        "--max-grad-norm": "max_grad_norm: {}",
+        "--kl-stop": "desired_kl: {}",
+        "--normalize-obs": "obs_normalization: true",
+    },
 }
 
 
@@ -142,4 +172,4 @@ def as_trainer_settings(trainer: str, flags: str) -> str:
         value = words.pop(0) if words and not words[0].startswith("--") else ""
         pattern = SETTINGS[trainer].get(name)
         settings += [pattern.format(value)] if pattern is not None else []
-    return {"sb3": ", ", "cleanrl": " ", "rl_games": "; "}[trainer].join(settings)
+    return {"sb3": ", ", "cleanrl": " ", "rl_games": "; ", "rsl_rl": "; "}[trainer].join(settings)

@@ -90,7 +90,7 @@ def read_log(path: Path, trainer: str | None = None) -> ForeignLog:
     found = trainer or recognise(names)
     if found is None or not names & set(TRAINERS[found]):
         raise UserError(
-            f"no metric in {files[0]} has a name used by {found or 'sb3, cleanrl or rl_games'}.",
+            f"no metric in {files[0]} has a name used by {found or ', '.join(TRAINERS)}.",
             [f"--from {name}" for name in TRAINERS if name != found],
         )
     records = _to_records(found, points)
