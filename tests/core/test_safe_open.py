@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchwright.core.errors import UserError
-from batchwright.core.files import write_atomically
+from batchwright.core.files import remove_folder, write_atomically
 from batchwright.core.safe_open import UnsafeFile, checked_path, make_folder, open_plain, read_json, read_plain
 
 
@@ -62,3 +62,9 @@ def test_nesting_without_end_is_damage_of_a_json_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("[" * 200_000)
     with pytest.raises(ValueError, match="nested too deeply"):
         read_json(tmp_path / "file")
+
+
+def test_a_pipe_in_place_of_a_folder_is_left_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "000000002")
+    remove_folder(tmp_path / "000000002", 1)
+    assert (tmp_path / "000000002").is_fifo()

@@ -135,6 +135,32 @@ def test_cutting_drops_the_later_iterations_and_says_how_many(path: Path, iterat
     assert path.read_bytes() == whole
 
 
+def test_lines_that_were_mixed_are_put_in_order_and_kept_as_they_were(path: Path) -> None:
+    write(path, 10)
+    whole = path.read_bytes()
+    mixed = b"".join(sorted(whole.splitlines(keepends=True), reverse=True))
+    path.write_bytes(mixed)
+    with MetricLog(path) as log:
+        kept = log.put_in_order()
+        assert kept is not None
+        assert kept.read_bytes() == mixed
+        assert path.read_bytes() == whole
+        assert log.put_in_order() is None
+
+
+def test_a_line_without_end_is_skipped_in_pieces(path: Path) -> None:
+    write(path, 3)
+    whole = path.read_bytes()
+    os.truncate(path, 10**8)  # a hole, read as zeros
+    with path.open("ab") as file:
+        file.write(b"\n" + whole.splitlines(keepends=True)[0])
+    assert [record["iteration"] for record in read_metrics(path)] == [0, 1, 2, 0]
+    os.truncate(path, 10**8)
+    assert [record["iteration"] for record in read_metrics(path)] == [0, 1, 2]
+    MetricLog(path).close()
+    assert path.read_bytes() == whole
+
+
 def test_long_lines_are_found_from_the_end(path: Path) -> None:
     with MetricLog(path) as log:
         for iteration in range(3):

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from batchwright.planning.plan import Plan
-from batchwright.watch.lines import batch_configuration, batch_header, batch_line, duration, evaluation_line
+from batchwright.watch.lines import (
+    batch_configuration,
+    batch_header,
+    batch_line,
+    duration,
+    evaluation_line,
+    rollout_header,
+)
 from batchwright.watch.progress import Progress
 from batchwright.watch.statistics import MovingStatistics, summarise
 from run_batchwright import plan
@@ -170,7 +177,7 @@ def test_durations_read_like_a_clock() -> None:
 @pytest.mark.parametrize("iterations", [1, 2, 39, 40, 41, 500, 12_345])
 def test_plain_output_has_the_first_and_the_last_batch_and_about_forty_lines(iterations: int) -> None:
     stream = io.StringIO()
-    train(Progress(steps_plan(), stream, total_iterations=iterations, clock=clock(2.0)), iterations)
+    train(Progress(steps_plan(), stream, lines="classic", total_iterations=iterations, clock=clock(2.0)), iterations)
     text = stream.getvalue()
     assert "\r" not in text
     assert "\x1b" not in text
@@ -184,7 +191,7 @@ def test_plain_output_has_the_first_and_the_last_batch_and_about_forty_lines(ite
 def test_a_run_without_a_known_end_shows_lines_ever_more_rarely() -> None:
     stream = io.StringIO()
     bare = Plan("on-policy", "ppo", {})
-    train(Progress(bare, stream), 10_000)
+    train(Progress(bare, stream, lines="classic"), 10_000)
     assert 20 <= len(re.findall(r"^Batch", stream.getvalue(), re.M)) <= 45
 
 
@@ -192,9 +199,9 @@ def test_a_run_that_ends_early_still_shows_its_last_batch() -> None:
     stream = io.StringIO()
     progress = Progress(steps_plan(), stream, total_iterations=1000)
     train(progress, 50)
-    assert "Batch  49" not in stream.getvalue()
+    assert "iteration   50/1000" not in stream.getvalue()
     progress.finish({"outcome": "interrupted"})
-    assert "Batch  49" in stream.getvalue()
+    assert "iteration   50/1000" in stream.getvalue()
 
 
 def test_a_terminal_gets_one_live_line_five_times_a_second_and_lines_above_it() -> None:
@@ -231,14 +238,14 @@ def test_a_terminal_in_plain_mode_and_a_dumb_one_get_no_control_characters(monke
 
 def test_the_eta_comes_from_the_pace() -> None:
     stream = io.StringIO()
-    train(Progress(steps_plan(), stream, total_iterations=100, clock=clock(2.0)), 50)
+    train(Progress(steps_plan(), stream, lines="classic", total_iterations=100, clock=clock(2.0)), 50)
     # 50 of 100 iterations done, 2 seconds each
     assert "iteration 50/100 (50%) | ETA 1:40 | return 44.50 | 102,400 steps | 1,024 steps/s" in stream.getvalue()
 
 
 def test_a_plain_run_of_a_moment_has_batch_lines_alone() -> None:
     stream = io.StringIO()
-    train(Progress(steps_plan(), stream, total_iterations=20, clock=clock(0.01)), 20)
+    train(Progress(steps_plan(), stream, lines="classic", total_iterations=20, clock=clock(0.01)), 20)
     assert [line[:5] for line in stream.getvalue().splitlines()] == ["Batch"] * 20
 
 
@@ -321,3 +328,42 @@ def test_a_stream_without_unicode_gets_an_ascii_curve() -> None:
     train(progress, 30)
     progress.finish({})
     assert "*" in raw.getvalue().decode("ascii")
+
+
+def test_one_word_and_one_count_for_an_iteration() -> None:
+    """Numbered from 1, with the time that is left; "Batch 0" beside "iteration 1" confused people."""
+    stream = io.StringIO()
+    progress = Progress(steps_plan(total_steps=2048 * 20), stream, clock=clock(2.0))
+    progress.header("runs/x")
+    train(progress, 20)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "run directory: runs/x"
+    assert lines[2] == (
+        "iteration: rollout of 8 envs x 256 steps = 2,048 transitions, minibatches of 64, 10 epochs, 320 updates"
+    )
+    numbered = [line for line in lines if line.startswith("iteration ")]
+    assert numbered[0].startswith(
+        "iteration  1/20 | return 0.000 (mean 0.000, best 0.000) | loss 0.0234 | entropy 0.0456"
+    )
+    assert numbered[1].endswith(" | 10 episodes | ETA 0:36")  # 18 iterations of 2 seconds
+    assert numbered[-1].startswith("iteration 20/20 | return 19.000")
+    assert "Batch" not in stream.getvalue()
+
+
+def test_a_terminal_says_that_it_compiles_and_has_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    progress = Progress(steps_plan(), stream, total_iterations=10)
+    progress.header("runs/x")
+    assert stream.getvalue().endswith("compiling ...")
+    progress.note("reward is constant", warning=True)
+    assert "\r\x1b[2K\x1b[33mwarning:\x1b[0m reward is constant\n" in stream.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    progress.note("reward is constant", warning=True)
+    assert stream.getvalue().endswith("\nwarning: reward is constant\n")
+
+
+def test_replay_is_described_in_our_words() -> None:
+    found = plan(algo="sac", obs_shape="3", action_size=1, rollout_steps=8, updates_per_iteration=8)
+    assert rollout_header(found) == "iteration: 1 env x 8 steps per iteration, 8 updates on 256 transitions"
+    episodes = plan(rollout_episodes=10, epochs=4, minibatch_transitions=64)
+    assert rollout_header(episodes) == "iteration: rollout of 10 episodes, minibatches of 64, 4 epochs"

@@ -15,7 +15,9 @@ import pytest
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
 from batchwright.watch.json_lines import numbers_of
+from batchwright.watch.metric_groups import grouped_name
 from batchwright.watch.writers import CsvWriter, SafeWriter, make_writers
+from run_batchwright import plan
 
 
 class Breaking:
@@ -149,7 +151,7 @@ def test_tensorboard_events_hold_every_metric_over_environment_steps(tmp_path: P
     assert session.session_log.status == session.session_log.START
     assert [event.step for event in summaries] == [64, 128, 192]
     values = {value.tag: value.simple_value for value in summaries[1].summary.value}
-    assert values == {"iteration": 1.0, "env_steps": 128.0, "loss": 0.25}
+    assert values == {"iteration": 1.0, "env_steps": 128.0, "train/loss": 0.25}
     assert "torch" not in sys.modules
     assert "tensorflow" not in sys.modules
 
@@ -170,6 +172,7 @@ def test_wandb_writes_offline_into_the_run(tmp_path: Path, monkeypatch: pytest.M
     pytest.importorskip("wandb")
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.setenv("WANDB_DIR", str(tmp_path / "elsewhere"))
+    with_plan(tmp_path)
     (writer,) = make_writers(["wandb"], RunDir(tmp_path), pytest.fail)
     for iteration in range(3):
         writer.write(record(iteration))
@@ -180,3 +183,37 @@ def test_wandb_writes_offline_into_the_run(tmp_path: Path, monkeypatch: pytest.M
         time.sleep(0.05)
     assert stored.read_bytes().count(b"env_steps") >= 3
     assert b"loss" in stored.read_bytes()
+    assert b"gae_lambda" in stored.read_bytes()  # the plan is its config
+
+
+def with_plan(folder: Path) -> None:
+    (folder / "plan.json").write_text(plan(gae_lambda=0.9).to_json())
+
+
+def test_tensorboard_has_the_numbers_of_the_plan_as_hyper_parameters(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    with_plan(tmp_path)
+    (writer,) = make_writers(["tensorboard"], RunDir(tmp_path), pytest.fail)
+    writer.write(record(0))
+    writer.close()
+    plugins = [
+        value.metadata.plugin_data for event in events(tmp_path / "tensorboard") for value in event.summary.value
+    ]
+    shown = b"".join(data.content for data in plugins if data.plugin_name == "hparams")
+    assert b"gae_lambda" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "grouped"),
+    [
+        ("episode_return", "rollout/episode_return"),
+        ("info/heating", "rollout/info/heating"),
+        ("entropy", "train/entropy"),
+        ("eval_mean", "eval/mean"),
+        ("evaluation_seconds", "time/evaluation_seconds"),
+        ("steps_per_second", "time/steps_per_second"),
+        ("env_steps", "env_steps"),
+    ],
+)
+def test_metrics_are_grouped_as_tools_show_them(name: str, grouped: str) -> None:
+    assert grouped_name(name) == grouped

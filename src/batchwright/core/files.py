@@ -106,9 +106,10 @@ def find_below(folder: Path, is_wanted: Callable[[str], bool]) -> list[Path]:
 
 
 def remove_folder(path: Path, below: int) -> None:
-    """Removes a folder with its content, best effort; a link in place of any of the last `below` parts is left."""
+    """Removes a folder with its content, best effort; what is no folder is left, and links in its last parts are."""
     with contextlib.suppress(OSError, UserError), open_folder(path.parent, below - 1) as above:
-        shutil.rmtree(path.name, ignore_errors=True, dir_fd=above)
+        if stat.S_ISDIR(os.stat(path.name, dir_fd=above, follow_symlinks=False).st_mode):  # rmtree waits at a pipe
+            shutil.rmtree(path.name, ignore_errors=True, dir_fd=above)
 
 
 def _lives(process: int) -> bool:

@@ -57,6 +57,11 @@ class RunDir:
         return self.path / "checkpoints"
 
     @property
+    def best(self) -> Path:
+        """A folder with the checkpoint of the best evaluation; made by the first evaluation."""
+        return self.path / "best"
+
+    @property
     def report_path(self) -> Path:
         return self.path / "report.html"
 
@@ -147,11 +152,13 @@ class RunDir:
 
     def _sweep(self) -> None:
         """Removes temporary files and partial checkpoints of writers that were killed."""
-        for folder, below in ((self.path, 0), (self.checkpoints, 1), (self.checkpoints / "shared", 2)):
+        folders = ((self.path, 0), (self.checkpoints, 1), (self.checkpoints / "shared", 2), (self.best, 1))
+        for folder, below in folders:
             sweep_temporaries(folder, below)
-        for name in names_in(self.checkpoints, 1):
-            if _PARTIAL_CHECKPOINT.fullmatch(name):
-                remove_folder(self.checkpoints / name, 2)
+        for folder in (self.checkpoints, self.best):
+            for name in names_in(folder, 1):
+                if _PARTIAL_CHECKPOINT.fullmatch(name):
+                    remove_folder(folder / name, 2)
 
     def is_locked(self) -> bool | None:
         """Whether a process is training into this run; None where the system cannot answer. Takes no lock itself."""

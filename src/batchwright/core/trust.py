@@ -23,13 +23,15 @@ from batchwright.core.safe_open import open_plain, read_plain
 
 _OWN_MODULE = "batchwright.envs.registration"
 """`batchwright.envs.registration:Moving-v0` names our own code."""
+_PASSED = "python"
+"""`python:Name` is an object that the caller passes; nothing is imported for it."""
 _LARGEST_LIST_BYTES = 1 << 26
 
 
 def named_code(env: str | None) -> str | None:
     """The file or module that an environment's name makes us import; None for a registered name."""
-    location, colon, _ = (env or "").rpartition(":")
-    if not colon or not location or location == _OWN_MODULE:
+    location, colon, _ = (env or "").partition("?")[0].rpartition(":")
+    if not colon or not location or location in (_OWN_MODULE, _PASSED):
         return None
     return location
 

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from batchwright.config.schema import DATASET
+from batchwright.core import html
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
 from batchwright.core.safe_open import checked_path, read_plain
@@ -29,6 +31,9 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        return html.paragraphs([str(self)])
 
     def __str__(self) -> str:
         if self.identical:
@@ -55,7 +60,9 @@ def prove_env(env: str, **settings: Any) -> Outcome:
 
 def prove_run(path: str, trust: bool = False) -> Outcome:
     """Compares a finished or unfinished run with a second one of its plan, as far as its records go."""
-    run, resolved, _ = open_run(path)
+    run, resolved, plan = open_run(path)
+    if plan.regime == DATASET:
+        raise UserError(f"{run} was trained by LeRobot: prove repeats runs of ours.", ["batchwright compare RUN RUN"])
     check_trust(run, resolved.config.task.env, trust)
     recorded = read_metrics(run.metrics_path)
     if not recorded:

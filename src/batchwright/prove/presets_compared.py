@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from batchwright.api import prepare
-from batchwright.config.presets import read_preset
+from batchwright.config.presets import NO_PRESET, read_preset
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RUNS, run_name
 from batchwright.regimes import make_learner
@@ -40,7 +40,8 @@ def compare_presets(
             [f"--total-steps {TOTAL_STEPS}"],
         )
     for name in presets:
-        read_preset(name)
+        if name != NO_PRESET:
+            read_preset(name)
     first_seed = int(settings.pop("seed", None) or 0)
     stated: dict[str, Any] = {"total_steps": TOTAL_STEPS, "eval_every": 0, "eval_episodes": EVAL_EPISODES}
     stated |= {name: value for name, value in settings.items() if value is not None}

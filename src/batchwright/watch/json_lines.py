@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from batchwright.core.files import explain_full_disk
 from batchwright.core.safe_open import explain_refusal, open_plain
 
+LONGEST_LINE = 1 << 24
+"""Bytes; a record that was damaged may hold gigabytes without a line end."""
 NONFINITE = "nonfinite"
 _encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode
 
@@ -103,7 +106,7 @@ def read_lines(path: Path) -> Lines:
     """
     lines = Lines()
     with explain_refusal(path, "read", f"make {path} readable"), contextlib.suppress(FileNotFoundError):
-        for line in each_line(path):
+        for line in each_line(path, skip_holes=True):
             value = parse(line)
             if value is not None:
                 lines.append(value)
@@ -112,14 +115,28 @@ def read_lines(path: Path) -> Lines:
     return lines
 
 
-def each_line(path: Path) -> Iterator[bytes]:
-    """The raw lines of a file, line ends included."""
+def each_line(path: Path, skip_holes: bool = False) -> Iterator[bytes]:
+    """The raw lines of a file, line ends included; one that is longer than any of ours comes in pieces."""
     with os.fdopen(open_plain(path), "rb") as file:
-        yield from file
+        while line := file.readline(LONGEST_LINE):
+            yield line
+            if skip_holes and len(line) == LONGEST_LINE:
+                _skip_hole(file)
+
+
+def _skip_hole(file: BinaryIO) -> None:
+    """Goes on where the file has data again; a hole of gigabytes takes no room on the disk and long to read."""
+    try:
+        file.seek(os.lseek(file.fileno(), file.tell(), os.SEEK_DATA))
+    except OSError as error:  # elsewhere: a file system that knows no holes
+        if error.errno == errno.ENXIO:
+            file.seek(0, os.SEEK_END)
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
     """The object of a line; None if the line is not a JSON object."""
+    if len(line) >= LONGEST_LINE:
+        return None
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):  # torn, not text at all, or nested without end
@@ -148,7 +165,7 @@ def _repair_end(handle: int) -> None:
     if size == 0 or os.pread(handle, 1, size - 1) == b"\n":
         return
     start = end_of_line_before(handle, size)
-    if parse(os.pread(handle, size - start, start)) is None:
+    if parse(os.pread(handle, min(size - start, LONGEST_LINE), start)) is None:
         os.ftruncate(handle, start)
     else:
         os.write(handle, b"\n")

@@ -19,6 +19,9 @@ from batchwright.watch.statistics import MovingStatistics
 
 RETURN = "episode_return"
 SURPLUS_SHARE = 0.1
+PLAIN, CLASSIC = "plain", "classic"
+LINES = (PLAIN, CLASSIC)
+"""How iterations are shown: in our words, or in those of rl_games and of batch training on whole episodes."""
 COMPONENT, SHARE = "component/", "/share"
 
 
@@ -113,6 +116,50 @@ def batch_line(record: Mapping[str, Any], moving: MovingStatistics) -> str:
     if focus is not None:
         parts.append(f"Focus: {focus[0]}({focus[1]:.3f})")
     return " | ".join(parts)
+
+
+def rollout_header(plan: Plan) -> str:
+    """One line that describes an iteration in our words."""
+    if plan.regime == REPLAY:
+        drawn = plan["transitions_per_update"]
+        on = f" on {counted(drawn, 'transition')}" if drawn else ""
+        parts = [f"{_collected(plan)} per iteration", f"{counted(plan['updates_per_iteration'], 'update')}{on}"]
+        if plan.get("subsequences_per_update"):
+            each = counted(plan["subsequence_timesteps"], "timestep")
+            parts.append(f"reward updates on {counted(plan['subsequences_per_update'], 'subsequence')} of {each}")
+        return "iteration: " + ", ".join(parts)
+    rollout = plan.get("rollout_transitions")
+    collected = _collected(plan)
+    if plan.get("rollout_episodes") is None and rollout is not None:
+        collected += f" = {rollout:,} transitions"
+    parts = [f"rollout of {collected}"]
+    if "minibatch_transitions" in plan.quantities:
+        size = _size(plan)
+        parts.append(f"minibatches of {size}" if size.isdigit() else f"minibatch {size}")
+    if plan.get("epochs") is not None:
+        parts.append(counted(plan["epochs"], "epoch"))
+    if plan.get("updates_per_iteration") is not None and plan.get("rollout_episodes") is None:
+        parts.append(counted(plan["updates_per_iteration"], "update"))
+    return "iteration: " + ", ".join(parts)
+
+
+def iteration_line(record: Mapping[str, Any], moving: MovingStatistics, total: int | None, eta: str = "") -> str:
+    """The line of one iteration, numbered from 1; success and focus only where the record has them."""
+    number = f"{record['iteration'] + 1:>{len(str(total))}}/{total}" if total else f"{record['iteration'] + 1:>4}"
+    returns = f"{_figure(moving.mean, 0, 3)} (mean {_figure(moving.moving, 0, 3)}, best {_figure(moving.best, 0, 3)})"
+    parts = [
+        f"iteration {number}",
+        f"return {returns}",
+        f"loss {_figure(record.get('loss'), 0, 4)}",
+        f"entropy {_figure(record.get('entropy'), 0, 4)}",
+        counted(int(record.get("episodes") or 0), "episode"),
+    ]
+    if record.get("success_rate") is not None:
+        parts.append(f"success {record['success_rate']:.0%}")
+    focus = focus_of(record)
+    if focus is not None:
+        parts.append(f"focus {focus[0]} ({focus[1]:.3f})")
+    return " | ".join([*parts, *([eta] if eta else [])])
 
 
 def focus_of(record: Mapping[str, Any]) -> tuple[str, float] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import os
 import re
 import time
@@ -59,6 +60,16 @@ class IterationLines(JsonLines):
         os.ftruncate(self._handle, kept)
         self.sync()
         return dropped
+
+    def put_in_order(self) -> Path | None:
+        """Orders lines that were changed from outside; returns where the old file is kept, None where all was well."""
+        counts = (found for line in each_line(self.path) if (found := _iteration_of(line)) is not None)
+        if all(before <= after for before, after in itertools.pairwise(counts)):
+            return None
+        kept = self.keep_beside()
+        lines = [(found, line) for line in each_line(kept) if (found := _iteration_of(line)) is not None]
+        self.append_lines(b"".join(line for _, line in sorted(lines, key=lambda counted: counted[0])))
+        return kept
 
     def keep_beside(self) -> Path:
         """Renames the file to `<name>.<time>.jsonl` and begins an empty one; returns the new name."""

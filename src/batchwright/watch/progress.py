@@ -16,13 +16,17 @@ from batchwright.planning.plan import Plan
 from batchwright.planning.quantity import counted
 from batchwright.watch.curve import learning_curve
 from batchwright.watch.lines import (
+    CLASSIC,
+    PLAIN,
     RETURN,
     batch_configuration,
     batch_header,
     batch_line,
     duration,
     evaluation_line,
+    iteration_line,
     more_than_requested,
+    rollout_header,
 )
 from batchwright.watch.statistics import MovingStatistics, is_finite_number
 
@@ -35,6 +39,8 @@ LIVE_EVERY_SECONDS = 0.2
 RATE_ITERATIONS = 50
 """The ETA is computed over this many iterations."""
 LEAST_BAR = 6
+COLOURS = {"warning": 33, "doctor": 36}
+"""ANSI codes of the words that messages begin with."""
 _CLEAR = "\r\x1b[2K"
 
 
@@ -48,13 +54,15 @@ class Progress:
         *,
         quiet: bool = False,
         plain: bool = False,
+        lines: str = PLAIN,
         total_iterations: int | None = None,
         past: Iterable[Mapping[str, Any]] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`past` are the records before a resume, so that moving averages and the curve continue."""
+        """`past` are the records before a resume, so that moving averages and the curve continue; `lines` is one of
+        `LINES`."""
         self.plan = plan
-        self.quiet = quiet
+        self.quiet, self._classic = quiet, lines == CLASSIC
         self._stream = sys.stdout if stream is None else stream
         self._live = not plain and not quiet and _is_terminal(self._stream)
         self._total = total_iterations if total_iterations is not None else plan.get("iterations")
@@ -78,18 +86,15 @@ class Progress:
         Where much more than the requested steps will be made, that is said even when quiet.
         """
         if not self.quiet:
-            texts = [
-                batch_configuration(self.plan),
-                f"run directory: {run_dir}",
-                *lines,
-                "",
-                batch_header(self.plan),
-                "",
-            ]
-            self._print("\n".join(texts))
+            first = [batch_configuration(self.plan)] if self._classic else []
+            about = batch_header(self.plan) if self._classic else rollout_header(self.plan)
+            self._print("\n".join([*first, f"run directory: {run_dir}", *map(self._coloured, lines), "", about, ""]))
         more = more_than_requested(self.plan)
         if more and not lines:  # a resumed run has said it before
             self.note(more, warning=True)
+        if self._live:
+            self._write("compiling ...")
+            self._shown = True
 
     def iteration(self, record: Mapping[str, Any]) -> None:
         """Adds the record of one finished iteration and prints what is due."""
@@ -97,19 +102,33 @@ class Progress:
         self._pace.append((self._clock(), self._fraction(record) or 0.0, record["env_steps"]))
         if self.quiet or self._silent:
             return
-        self._unshown = batch_line(record, self._moving)
+        self._unshown = self._line(record)
         if self._batch_line_is_due(record):
             self._print(self._unshown)
             self._unshown = ""
         if self._live:
             self._show_live(record)
-        elif self._status_is_due(record):
+        elif self._classic and self._status_is_due(record):
             self._print("iteration " + " | ".join(self._status(record)))
 
     def note(self, message: str, *, warning: bool = False) -> None:
         """Prints a message; warnings are printed even when quiet."""
         if warning or not self.quiet:
-            self._print(f"warning: {message}" if warning else message)
+            self._print(self._coloured(f"warning: {message}") if warning else self._coloured(message))
+
+    def _line(self, record: Mapping[str, Any]) -> str:
+        if self._classic:
+            return batch_line(record, self._moving)
+        seconds = None if self._live or self._ends(record) else self._seconds_left()
+        eta = "" if seconds is None else f"ETA {duration(seconds)}"
+        return iteration_line(record, self._moving, self._total, eta)
+
+    def _coloured(self, text: str) -> str:
+        """Warnings in yellow and the doctor in cyan on a terminal; NO_COLOR and a pipe leave text as it is."""
+        word = next((word for word in COLOURS if text.startswith(f"{word}:")), None)
+        if word is None or not self._live or os.environ.get("NO_COLOR"):
+            return text
+        return f"\x1b[{COLOURS[word]}m{word}:\x1b[0m{text[len(word) + 1 :]}"
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Prints the result; all keys are optional: `evaluation` (of `summarise`), `env_steps`, `iterations`,

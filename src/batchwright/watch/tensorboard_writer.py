@@ -10,6 +10,7 @@ from typing import Any
 
 from batchwright.core.errors import missing_package
 from batchwright.watch.json_lines import numbers_of
+from batchwright.watch.metric_groups import grouped
 
 FLUSH_EVERY_SECONDS = 5.0
 
@@ -21,7 +22,7 @@ class TensorBoardWriter:
     blocks for ever. One event per scalar is also more than ten times slower.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         try:
             from tensorboardX.event_file_writer import EventsWriter
             from tensorboardX.proto import event_pb2, summary_pb2
@@ -33,6 +34,17 @@ class TensorBoardWriter:
         self._writer = EventsWriter(str(folder / "events"), f".{os.getpid()}-{time.monotonic_ns()}")
         self._started = False
         self._next_flush = 0.0
+        self._write_hparams(settings)
+
+    def _write_hparams(self, settings: Mapping[str, Any]) -> None:
+        """The numbers of the plan for TensorBoard's page of hyper-parameters, beside the mean of evaluations."""
+        from tensorboardX.summary import hparams
+
+        if not settings:
+            return
+        plain = {name: value for name, value in settings.items() if isinstance(value, (bool, int, float, str))}
+        for summary in hparams(plain, {"eval/mean": 0.0}):
+            self._writer.write_event(self._events.Event(wall_time=time.time(), summary=summary))
 
     def write(self, record: Mapping[str, Any]) -> None:
         numbers = numbers_of(record)
@@ -41,7 +53,8 @@ class TensorBoardWriter:
             session = self._events.SessionLog(status=self._events.SessionLog.START)
             self._writer.write_event(self._events.Event(wall_time=now, step=step, session_log=session))
             self._started = True
-        values = [self._summaries.Summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
+        named = grouped(numbers).items()
+        values = [self._summaries.Summary.Value(tag=name, simple_value=value) for name, value in named]
         summary = self._summaries.Summary(value=values)
         self._writer.write_event(self._events.Event(wall_time=now, step=step, summary=summary))
         if time.monotonic() >= self._next_flush:

@@ -9,6 +9,7 @@ from typing import Any
 
 from batchwright.core.errors import missing_package
 from batchwright.watch.json_lines import numbers_of
+from batchwright.watch.metric_groups import grouped
 
 
 class WandbWriter:
@@ -17,7 +18,7 @@ class WandbWriter:
     Nothing but metrics is saved: the console is not captured, which would break the progress line, nor is code.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         try:
             import wandb
         except ImportError as error:
@@ -28,12 +29,13 @@ class WandbWriter:
             name=folder.resolve().name,
             dir=str(folder),
             mode=mode,
+            config=dict(settings),
             settings=wandb.Settings(console="off", silent=True, save_code=False, disable_git=True),
         )
         self._run.define_metric("*", step_metric="env_steps")
 
     def write(self, record: Mapping[str, Any]) -> None:
-        self._run.log(numbers_of(record))
+        self._run.log(grouped(numbers_of(record)))
 
     def close(self) -> None:
         self._run.finish()

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import RunDir
-from batchwright.core.safe_open import make_folder, open_plain
+from batchwright.core.safe_open import make_folder, open_plain, read_json
+from batchwright.planning.plan import plan_from_dict
 from batchwright.watch.json_lines import json_safe
 
 OnWarning = Callable[[str], None]
@@ -134,14 +135,24 @@ def _make_tensorboard(run_dir: RunDir) -> Writer:
     from batchwright.watch.tensorboard_writer import TensorBoardWriter
 
     make_folder(run_dir.path / "tensorboard", 1)
-    return TensorBoardWriter(run_dir.path / "tensorboard")
+    return TensorBoardWriter(run_dir.path / "tensorboard", _settings(run_dir))
 
 
 def _make_wandb(run_dir: RunDir) -> Writer:
     from batchwright.watch.wandb_writer import WandbWriter
 
     make_folder(run_dir.path / "wandb", 1)
-    return WandbWriter(run_dir.path)
+    return WandbWriter(run_dir.path, _settings(run_dir))
+
+
+def _settings(run_dir: RunDir) -> dict[str, Any]:
+    """The numbers of a run's plan by name; empty where it cannot be read."""
+    try:
+        plan = plan_from_dict(read_json(run_dir.plan_path))
+    except (OSError, ValueError):
+        return {}
+    values = {name: quantity.value for name, quantity in plan.quantities.items() if quantity.value is not None}
+    return {"env": plan.task.name or "", "algo": plan.algo, **values}
 
 
 _MAKERS: dict[str, Callable[[RunDir], Writer]] = {
