@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS := -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test quick check docs bench torture browser clean
+.PHONY: demo test quick check docs bench torture browser lerobot clean
 
 demo: $(VENV)/.core
 	$(BIN)/batchwright train CartPole-v1 --show-plan
@@ -46,8 +46,23 @@ TORTURE ?=
 torture: $(VENV)/.dev
 	$(BIN)/python benchmarks/torture --json benchmarks/results/torture.json $(TORTURE)
 
+# LeRobot wants other versions of NumPy and PyTorch than we do: an environment of its own, about 2 GB. 0.4.4 is the last
+# version for Python 3.11. LEROBOT_TORCH names another build of PyTorch, such as one for CUDA.
+LEROBOT_VENV := .venv-lerobot
+LEROBOT_TORCH ?= torch==2.13.0
+LEROBOT_PIP := $(LEROBOT_VENV)/bin/python -m pip --disable-pip-version-check install --quiet
+lerobot: $(LEROBOT_VENV)/.lerobot
+
+$(LEROBOT_VENV)/.lerobot: constraints-lerobot.txt
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info[:2] in ((3, 10), (3, 11)) else "LeRobot 0.4.4 needs Python 3.10 or 3.11: make lerobot PYTHON=python3.11")'
+	$(PYTHON) -m venv $(LEROBOT_VENV)
+	$(LEROBOT_PIP) -c constraints-lerobot.txt '$(LEROBOT_TORCH)' accelerate av datasets deepdiff diffusers draccus einops \
+	  gymnasium huggingface-hub imageio jsonlines num2words numpy packaging pillow pyserial safetensors termcolor transformers
+	$(LEROBOT_PIP) --no-deps torchvision==0.25.0 lerobot==0.4.4
+	touch $@
+
 clean:
-	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LEROBOT_VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Batchwright needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

@@ -131,12 +131,12 @@ def one(learner: OnPolicyLearner, seed: int, evaluator: Any) -> dict[str, Any]:
         records.append(learner.record(state, result, 1.0))
     seconds = time.perf_counter() - began
     found = evaluator(state.train.params, state.obs_stats(learner.normalize_obs), EVAL_SEED)
-    success = found["success"]
+    success = found.success
     named = [name for name in records[-1] if name.startswith("component/")]
     last = records[-max(1, int(LAST_SHARE * len(records))) :]
     return {
         "seed": seed,
-        "return": float(found["returns"].mean()),
+        "return": float(found.returns.mean()),
         "success": float(np.nanmean(success)) if np.isfinite(success).any() else None,
         "env_steps": int(state.counters.env_steps),
         "seconds": round(seconds, 1),
@@ -150,9 +150,9 @@ def random_score(learner: OnPolicyLearner, evaluator: Any) -> dict[str, Any]:
     learner.streams = Streams(0)
     state = learner.start()
     found = evaluator(state.train.params, state.obs_stats(learner.normalize_obs), EVAL_SEED, False)
-    success = found["success"]
+    success = found.success
     return {
-        "return": float(found["returns"].mean()),
+        "return": float(found.returns.mean()),
         "success": float(np.nanmean(success)) if np.isfinite(success).any() else None,
     }
 

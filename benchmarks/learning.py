@@ -36,9 +36,10 @@ TASKS = {
     "ppo-moving": ("Moving-v0", 0.9, "success rate asked for"),
     "ppo-sliding": ("Sliding-v0", 0.9, "success rate asked for"),
     "ppo-platform": ("Platform-v0", 0.9, "asked for"),
+    "ppo-pianoreach-g1": ("PianoReach-G1-v0", 0.9, "success rate asked for"),
     "ppo-colony": ("Colony-v0", GREEDY_COLONY, "greedy rule"),
 }
-JUDGED_BY_SUCCESS = ("ppo-moving", "ppo-sliding")
+JUDGED_BY_SUCCESS = ("ppo-moving", "ppo-sliding", "ppo-pianoreach-g1")
 EPISODES = 50
 
 

@@ -13,6 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from batchwright.watch.statistics import bootstrap_interval, interquartile_mean
+from markdown_table import figure, measured_on, table
+from tuning_tables import against, kills, measure
+
 HERE = Path(__file__).resolve().parent
 COMPARED_WITH = ("sb3 usual", "sb3 envpool", "sbx usual", "sbx envpool")
 
@@ -25,30 +31,8 @@ was measured, and the page says so. How the peers' environment is made and what 
 `benchmarks/README.md`."""
 
 
-def table(columns: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table; all columns but the first are figures."""
-    lines = ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
 def times(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f} x"
-
-
-def figure(value: float) -> str:
-    """A return with two digits after the point where it is small."""
-    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def measured_on(report: dict[str, Any]) -> str:
-    """Date and machine of a record, with the load it was measured under."""
-    machine = report.get("machine", {})
-    name = machine.get("cpu") or machine.get("processor") or "unknown processor"
-    parts = [f"{machine.get('cores', '?')} cores ({name})"]
-    parts += [f"{machine['ram_gib']} GiB RAM"] if machine.get("ram_gib") else []
-    parts += [f"load {machine['load_before']} before the start"] if "load_before" in machine else []
-    when = f"{report['measured'][:10]}, " if report.get("measured") else ""
-    return f"Measured {when}on {', '.join(parts)}."
 
 
 def learning(rows: list[dict[str, Any]]) -> str:
@@ -425,6 +409,48 @@ def entropy(report: dict[str, Any]) -> str:
     return text + "\n\n" + table(columns, rows)
 
 
+FORMS = ("plain", "default", "balanced", "learned")
+
+
+def components(report: dict[str, Any]) -> str:
+    """What each form of reward components reaches on each task, beside the plain sum."""
+    rows, shares = [], []
+    for name, task in report["tasks"].items():
+        runs = {form: report["runs"].get(name, {}).get(form, []) for form in FORMS}
+        if not all(runs.values()):
+            continue
+        judged = task["judged_by"]
+        scores = {form: np.array([run[judged] for run in found], float) for form, found in runs.items()}
+        seeds = min(len(found) for found in scores.values())
+        cells = [f"{figure(float(interquartile_mean(found)))} ({_interval(found)})" for found in scores.values()]
+        rows.append([name, f"{task['steps']:,}", task["target"], judged, str(seeds), *cells])
+        shares.append([name, *_shares_of_plain(scores, report["random"][name][judged])])
+    text = (
+        "PPO on the plain sum of the reward, with one value per component and the stated weights (the default), with "
+        "`--component-balance`, and with weights learned towards the target. Interquartile mean over seeds of the last "
+        "evaluation (20 episodes, exploration off), with its 95% bootstrap interval. Settings of the learned weights "
+        "were chosen on other seeds."
+    )
+    second = (
+        "The same as a share of the plain sum, counted from what an untrained policy reaches. Where the plain sum "
+        "reaches no more than that, there is no share."
+    )
+    pieces = [text, measured_on(report), table(["task", "steps", "target", "judged by", "seeds", *FORMS], rows)]
+    return "\n\n".join([*pieces, second, table(["task", *FORMS[1:]], shares)])
+
+
+def _interval(scores: np.ndarray) -> str:
+    low, high = bootstrap_interval([scores], interquartile_mean) or (float(scores[0]),) * 2
+    return f"{figure(low)} to {figure(high)}"
+
+
+def _shares_of_plain(scores: dict[str, np.ndarray], untrained: float) -> list[str]:
+    plain = float(interquartile_mean(scores["plain"])) - untrained
+    if plain <= 0.01 * max(1.0, abs(untrained)):
+        return ["-"] * (len(FORMS) - 1)
+    return [f"{(float(interquartile_mean(scores[form])) - untrained) / plain:.2f}" for form in FORMS[1:]]
+
+
 def rrd(report: dict[str, Any]) -> str:
     """Returns of SAC on delayed rewards, by task, steps and variant; then one of the four batch numbers changed."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
@@ -511,6 +537,25 @@ _ATTACKED = {
     "environments": "nasty environments",
 }
 
+
+def lerobot_memory(report: dict[str, Any]) -> str:
+    """Traced memory beside the peak that real updates took."""
+    rows = []
+    for case in report["cases"]:
+        mode = case["precision"] + (", checkpointed" if case["gradient_checkpointing"] else "")
+        shape = f"{case['cameras']} x {case['image_size']}"
+        traced, counted = (f"{case[name] / 1e6:,.0f}" for name in ("traced_bytes", "counted_bytes"))
+        rows.append([case["policy"], shape, mode, str(case["samples"]), traced, counted, f"{case['error']:+.1%}"])
+    columns = ["policy", "cameras x pixels", "mode", "samples", "traced MB", "counted MB", "difference"]
+    worst = max(abs(case["error"]) for case in report["cases"])
+    return (
+        f"LeRobot {report['lerobot']}, PyTorch {report['torch']}, on a CPU. Counted is the peak of PyTorch's CPU "
+        "allocator over an update, weights and optimiser state included. SmolVLA has its published widths, 4 layers of "
+        f"its language model and frames of 128 x 128, as a CPU is slow. The largest difference is {worst:.1%}.\n\n"
+        + table(columns, rows)
+    )
+
+
 # (title, file, command that writes it, text of its record)
 SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     (
@@ -524,6 +569,7 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("Limit", "limit.json", "python benchmarks/limit.py --json benchmarks/results/limit.json", limit),
     ("Claims of batch training", "claims.json", "python benchmarks/claims.py", claims),
     ("Forms of the entropy bonus", "entropy.json", "python benchmarks/entropy.py", entropy),
+    ("Reward components", "components.json", "python benchmarks/components.py", components),
     ("Doctor", "doctor.json", "python benchmarks/doctor.py judge --json benchmarks/results/doctor.json", doctor),
     ("Replay: speed", "speed_replay.json", "python benchmarks/speed_replay.py", speed_replay),
     ("Replay: SAC beside SBX", "sac_beside_sbx.json", "python benchmarks/beside_sbx.py", partial(beside_sbx, "SAC")),
@@ -534,6 +580,16 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
         partial(beside_sbx, "TD3"),
     ),
     ("Replay: delayed rewards", "rrd.json", "python benchmarks/rrd.py", rrd),
+    (
+        "LeRobot: memory",
+        "lerobot_memory.json",
+        "PYTHONPATH=src .venv-lerobot/bin/python benchmarks/lerobot_memory.py "
+        "--json benchmarks/results/lerobot_memory.json",
+        lerobot_memory,
+    ),
+    ("Tuning: against other tuners", "tune_against.json", "python benchmarks/tune_against.py", against),
+    ("Tuning: what it promises", "tune_measure.json", "python benchmarks/tune_measure.py", measure),
+    ("Tuning: kills", "tune_kills.json", "python benchmarks/tune_kills.py", kills),
     ("Attacks", "torture.json", "make torture", torture),
     ("Start-up", "startup.json", "python benchmarks/startup.py --json benchmarks/results/startup.json", startup),
 )

@@ -63,18 +63,26 @@ class StopAfterOneRecord:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
-    def on_record(self, record: dict[str, Any]) -> None:
+    def on_record(self, record: dict[str, Any], episode_lines: bytes) -> None:
         self._tracer.stop()
 
     def stop_requested(self) -> bool:
         return True
 
-    def evaluate(self, state: Any, last: bool) -> dict[str, Any]:
+    def evaluate(self, state: Any) -> dict[str, Any]:
         return {}
+
+    def on_iteration(self, state: Any, record: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def stopped(self) -> bool:
+        return False
 
     def on_warning(self, kind: str, iteration: int, message: str) -> None: ...
     def on_non_finite(self, iteration: int, result: Any) -> None: ...
-    def on_checkpoint(self, state: Any, scheduled: bool) -> None: ...
+    def on_last_record(self, record: dict[str, Any], episode_lines: bytes) -> None: ...
+    def evaluate_last(self, state: Any) -> None: ...
+    def on_checkpoint(self, state: Any, scheduled: bool, reason: str) -> None: ...
     def remedy(self, made: Any, since_iteration: int) -> None: ...
 
 

@@ -16,12 +16,12 @@ from batchwright.api import set_up_jax
 # Before any test imports JAX: compiled programs are kept between runs, as users have it. Small programs are kept too,
 # because many tests and both workers compile the same ones.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
-# Most of a cold run is XLA's optimiser at work on programs that then run for milliseconds: without it an update
-# compiles 2.5 times as fast. The files in `OPTIMISED` compile as users do;
-# BATCHWRIGHT_TEST_OPTIMISED=1 makes all do so.
-UNOPTIMISED = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+# Most of a cold run is XLA's optimiser and its fusion emitters at work on programs that then run for milliseconds:
+# without them an update compiles four times as fast. The files in `OPTIMISED` train as users do, in processes that they
+# start; BATCHWRIGHT_TEST_OPTIMISED=1 makes all do so.
+COMPILE_FAST = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false"}
 if not os.environ.get("BATCHWRIGHT_TEST_OPTIMISED"):
-    os.environ.setdefault(UNOPTIMISED, "1")
+    os.environ.update(COMPILE_FAST)
 # What the tests make is not remembered among the runs of the user who runs them.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="batchwright-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
@@ -40,8 +40,13 @@ SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text(encoding="utf-8"
 """Tests that take more than about a second, by file or by function: `make quick` leaves them out."""
 LONGEST_FIRST = ("tests/test_readme.py", "tests/runs/test_kills.py", "tests/test_examples.py")
 """Files whose single tests take longest: begun last, one of them would keep one worker busy while the other waits."""
-OPTIMISED = ("tests/test_readme.py", "tests/test_examples.py", "tests/runs/test_golden_curves.py", "tests/prove/")
-"""Tests that compile as users do: what users are told to run, and bits that were written down."""
+OPTIMISED = (
+    "tests/test_readme.py",
+    "tests/test_examples.py",
+    "tests/runs/test_golden_curves.py",
+    "tests/replay/test_replay_layouts.py",
+)
+"""Tests whose processes compile as users do: what users are told to run, and bits of different programs."""
 HAS_BROWSER = shutil.which("chromium") is not None and importlib.util.find_spec("playwright") is not None
 
 
@@ -61,21 +66,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True, scope="module")
 def compile_as_users_do(request: pytest.FixtureRequest) -> Iterator[None]:
-    """XLA's optimiser for the files in `OPTIMISED`, in this process and in those that they start."""
-    if not request.node.nodeid.startswith(OPTIMISED) or UNOPTIMISED not in os.environ:
-        yield
-        return
-    import jax
-
-    value = os.environ.pop(UNOPTIMISED)
-    jax.config.update("jax_disable_most_optimizations", False)
-    jax.clear_caches()  # programs of other tests that were compiled without it
+    """XLA's optimiser for the processes that the files in `OPTIMISED` start."""
+    taken = COMPILE_FAST if request.node.nodeid.startswith(OPTIMISED) else {}
+    kept = {name: os.environ.pop(name) for name in taken if name in os.environ}
     yield
-    os.environ[UNOPTIMISED] = value
-    jax.config.update("jax_disable_most_optimizations", True)
-    jax.clear_caches()
+    os.environ.update(kept)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not HAS_BROWSER:
         terminalreporter.write_line("tests in a browser were left out: chromium or playwright is missing")
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any("make lerobot" in str(report.longrepr) for report in skipped):
+        terminalreporter.write_line("tests of LeRobot were left out: make lerobot installs it")

@@ -18,6 +18,8 @@ BUDGETS = {
     "own_loop.py": ["60"],
     "reward_from_recording.py": ["600"],
     "reward_components.py": ["4000"],
+    "callbacks.py": ["60000"],
+    "optuna_pruning.py": ["2048", "3"],
 }
 """Words for the examples that are programs; environments are trained by the command instead."""
 LONGEST_EXAMPLE_LINES = 60
@@ -82,6 +84,20 @@ def test_components_are_trained_beside_the_plain_sum(tmp_path: Path) -> None:
     printed = run([sys.executable, str(copy_of_examples(tmp_path) / name), *BUDGETS[name]], tmp_path)
     assert re.search(r"^plain sum: success rate ", printed, re.MULTILINE)
     assert re.search(r"^balanced components: success rate .*large .*small", printed, re.MULTILINE)
+
+
+def test_a_curriculum_walks_the_longest_corridor_and_stops_early(tmp_path: Path) -> None:
+    name = "callbacks.py"
+    printed = run([sys.executable, str(copy_of_examples(tmp_path) / name), *BUDGETS[name]], tmp_path)
+    # 16 steps at -0.1, and 1 at the end.
+    assert re.search(r"^by a callback after \d+ steps: -0.60$", printed, re.MULTILINE), printed
+
+
+def test_optuna_prunes_with_a_callback(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    name = "optuna_pruning.py"
+    printed = run([sys.executable, str(copy_of_examples(tmp_path) / name), *BUDGETS[name]], tmp_path)
+    assert re.search(r"^best: [\d.]+ with \{'learning_rate': [\d.e-]+\}; \d of 3 pruned$", printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["own_environment", "hybrid_actions"])

@@ -21,8 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 HUNG, DIED, RAISED, TERMINATED = "hung", "died", "raised", "ended by SIGTERM"
-SECONDS_TO_STOP = 10.0
+SECONDS_TO_STOP = 20.0
 """From SIGTERM to SIGKILL for a call that is over its time."""
 
 
@@ -133,6 +135,7 @@ class Caller:
         from batchwright.cli import main
         from batchwright.core.errors import UserError
 
+        np.seterr(all="warn")  # an environment of an earlier call may have changed it
         try:
             if "words" in job:
                 return main(job["words"])

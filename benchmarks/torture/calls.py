@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def run(tally: Tally, sandbox: Sandbox, count: int, seed: int, only: int | None)
     caller.command("plan", "nobody-v0", seconds=300)  # looks for environments once, which takes seconds
     sandbox.fresh_copy(damages.RUNS[0])
     places = {"{run}": str(sandbox.victim), "{data}": str(sandbox.path / "point.hdf5")}
-    places["{other}"] = str(sandbox.pristine / damages.RUNS[1])
+    places["{other}"] = str(shutil.copytree(sandbox.pristine / damages.RUNS[1], sandbox.path / "other", symlinks=True))
     try:
         for number in range(count) if only is None else (only,):
             draw = random.Random(f"{seed} calls {number}")

@@ -10,6 +10,7 @@ from typing import Any
 from recordings import point_mass, write_libero
 
 import batchwright
+from batchwright.api import resume_reward
 
 ROLLOUT = {"num_envs": 4, "rollout_steps": 16, "hidden": "8", "eval_every": 0, "eval_episodes": 2, "preset": "none"}
 PPO = ROLLOUT | {"env": "CartPole-v1", "algo": "ppo", "minibatches": 2, "epochs": 2}
@@ -58,7 +59,7 @@ class Kind:
 
     def resume(self, folder: Path) -> None:
         """Goes on with such a run, in the way that the command does."""
-        (batchwright.resume_reward if self.is_reward_model else batchwright.resume)(folder, quiet=True)
+        (resume_reward if self.is_reward_model else batchwright.resume)(folder, quiet=True)
 
 
 def recording(folder: Path) -> Path:

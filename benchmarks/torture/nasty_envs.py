@@ -253,13 +253,13 @@ for _signal in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
 # Time
 PATIENCE = ("--step-timeout", "3")
 _sleep = lambda e, p: time.sleep(10_000)  # noqa: E731 - one of many
-fault("hangs_in_step", "not answered", step_with(_sleep, LATE), flags=PATIENCE)
-fault("hangs_in_first_step", "not answered", step_with(_sleep), flags=PATIENCE)
-fault("hangs_in_reset", "not answered", changed(reset=lambda self, **o: time.sleep(10_000)), flags=PATIENCE)
+fault("hangs_in_step", "not answer", step_with(_sleep, LATE), flags=PATIENCE)
+fault("hangs_in_first_step", "not answer", step_with(_sleep), flags=PATIENCE)
+fault("hangs_in_reset", "not answer", changed(reset=lambda self, **o: time.sleep(10_000)), flags=PATIENCE)
 fault("hangs_in_close", "", changed(close=lambda self: time.sleep(10_000)), may_train=True, flags=PATIENCE)
 fault(
     "spins_for_ever",
-    "not answered",
+    "not answer",
     step_with(lambda e, p: all(iter(int, 1)) or _spin(), LATE),
     flags=PATIENCE,
 )

@@ -19,7 +19,10 @@ LONG = "x" * 5000
 COMMANDS = ("resume {}", "eval {}", "prove {}", "doctor {}", "report {}", "watch {}", "compare {} {}", "rrd {} --show")
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "train CartPole-v1 --run-dir {}", "plan --config {}"])
+@pytest.mark.parametrize(
+    "command",
+    [*COMMANDS, "train CartPole-v1 --run-dir {}", "plan --config {}", "doctor run {}", "presets {}", "watch --host {}"],
+)
 @pytest.mark.parametrize("path", [LONG, "a/" * 2500, "a\0b"])
 def test_a_path_that_no_system_takes_is_one_short_message(command: str, path: str) -> None:
     answer = run(*(word.replace("{}", path) for word in command.split()))

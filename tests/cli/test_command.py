@@ -217,3 +217,18 @@ def test_the_environment_may_stand_behind_the_presets(line: str) -> None:
     answer = run_line(f"{line} --json")
     assert answer.json["task"]["name"] == "CartPole-v1"
     assert answer.json["quantities"]["rollout_episodes"]["value"] == 10
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("play runs/x", "fix: batchwright eval"),
+        ("enjoy", "fix: batchwright eval"),
+        ("sweep CartPole-v1", "fix: batchwright tune"),
+        ("prove docs/nope", "is not a run directory: it does not exist"),
+        ("train examples/own_environment.py", "fix: examples/own_environment.py:make_env"),
+        ("compare CartPole-v1 --presets nonee none", "nonee"),
+    ],
+)
+def test_a_word_of_another_tool_or_a_near_miss_leads_to_the_right_command(line: str, told: str) -> None:
+    assert told in refusal(line).err

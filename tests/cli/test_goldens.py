@@ -73,6 +73,6 @@ def test_the_flags_of_every_command() -> None:
     commands = re.findall(r"^  (\w[\w-]*) ", run("--help").out, re.MULTILINE)
     lines = []
     for command in commands:
-        flags = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", run(command, "--help").out)))
+        flags = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z0-9_-]*", run(command, "--help").out)))
         lines += [f"{command} {flag}" for flag in flags]
     compare("flags.txt", "\n".join(lines))

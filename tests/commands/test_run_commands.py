@@ -66,11 +66,34 @@ def test_eval_writes_a_video_in_the_formats_it_names(trained: Path, tmp_path: Pa
 
 
 def test_eval_refuses_a_video_that_it_cannot_write_before_it_plays(trained: Path, tmp_path: Path) -> None:
-    answer = refusal(f"eval {trained} --episodes 1 --video {tmp_path}/episode.mp4")
-    assert "cannot be written as '.mp4'; .gif, .webp, .png can" in answer.err
+    answer = refusal(f"eval {trained} --episodes 1 --video {tmp_path}/episode.avi")
+    assert "cannot be written as '.avi'; .gif, .webp, .png, .mp4 can" in answer.err
     assert f"fix: --video {tmp_path}/episode.gif" in answer.err
     (tmp_path / "folder.gif").mkdir()
-    assert "folder.gif." in refusal(f"eval {trained} --episodes 1 --video {tmp_path}/folder.gif").err
+    kept = run_line(f"eval {trained} --episodes 1 --json --video {tmp_path}/folder.gif")
+    assert (kept.code, kept.json["episodes"]) == (2, 1)
+    assert "folder.gif." in kept.err
+
+
+def test_eval_writes_mp4(trained: Path, tmp_path: Path) -> None:
+    av = pytest.importorskip("av")
+    answer = run_line(f"eval {trained} --episodes 1 --video {tmp_path / 'episode.mp4'}")
+    assert answer.code == 0, answer.err
+    with av.open(str(tmp_path / "episode.mp4")) as video:
+        assert sum(1 for _ in video.decode(video=0)) > 3
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "spaced_envs.py:Everything"])
+def test_envpool_and_factories_without_arguments_are_filmed(env: str, tmp_path: Path) -> None:
+    """EnvPool draws by itself; an environment that draws nothing is filmed by its camera image."""
+    engine = "envpool" if env == "CartPole-v1" else "gymnasium-sync"
+    name = env if engine == "envpool" else str(Path(__file__).parents[1] / "policies" / env)
+    short = "--num-envs 2 --rollout-steps 16 --total-steps 32 --eval-episodes 1 --preset none --quiet"
+    assert run_line(f"train {name} --engine {engine} {short} --run-dir {tmp_path / 'run'}").code == 0
+    answer = run_line(f"eval {tmp_path / 'run'} --episodes 1 --video")
+    assert answer.code == 0, answer.err
+    with PIL.Image.open(tmp_path / "run" / "episode.gif") as video:
+        assert video.n_frames > 3
 
 
 def test_eval_that_fails_to_write_its_video_has_printed_the_statistics(

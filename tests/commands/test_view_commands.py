@@ -61,7 +61,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"cannot listen on 127.0.0.1 port {port}" in refusal(f"watch {tmp_path} --port {port}").err
+        assert f"cannot listen on '127.0.0.1' port {port}" in refusal(f"watch {tmp_path} --port {port}").err
 
 
 def test_a_file_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
