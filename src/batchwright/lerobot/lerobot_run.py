@@ -198,4 +198,7 @@ def _result(run: RunDir, code: int, seconds: float) -> DatasetResult:
 
 def is_dataset_run(path: str | Path) -> bool:
     """Whether a directory is a run on recorded data."""
-    return (checked_path(path) / JOB_FILE).is_file()
+    try:
+        return (checked_path(path) / JOB_FILE).is_file()
+    except PermissionError:  # opening the run gives the message
+        return False
