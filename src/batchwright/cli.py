@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
+        print("interrupted.", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
         return _unexpected(error, words)

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchwright.adapters import lerobot, rl_games, sb3
+from batchwright.adapters import brax, cleanrl, lerobot, pufferlib, rl_games, rsl_rl, sb3, skrl
 from batchwright.core.errors import UserError
 from run_batchwright import plan, refusal, run_line
 
@@ -32,7 +32,8 @@ def test_rl_games_clips_gradients_only_when_told_to() -> None:
 
 def test_the_yaml_fragment_reads_back_as_the_settings() -> None:
     found = for_rl_games(learning_rate=1e-5, gamma=0.999, entropy_start=1e-7, seq_length=4)
-    assert yaml.safe_load(rl_games.yaml_fragment(found)) == {"params": {"config": rl_games.settings(found)}}
+    read = yaml.safe_load(rl_games.yaml_fragment(found))["params"]
+    assert read == {"seed": 0, "network": {"mlp": rl_games.network(found)}, "config": rl_games.settings(found)}
     assert isinstance(yaml.safe_load(rl_games.yaml_fragment(found))["params"]["config"]["learning_rate"], float)
 
 
@@ -63,17 +64,58 @@ def test_the_block_says_what_was_calculated() -> None:
 
 
 def test_an_anneal_that_the_trainer_does_not_make_is_said() -> None:
-    assert rl_games.limits(for_rl_games(entropy_start=0.01)) == [
+    assert rl_games.limits(for_rl_games(entropy_start=0.01, adam_eps=1e-8)) == [
         "rl_games keeps entropy_coef at 0.01; the plan anneals it to 0.0."
     ]
-    assert rl_games.limits(plan()) == []
+    assert rl_games.limits(plan()) == ["adam_eps is 1e-08 there, 1e-05 in the plan."]
+
+
+def test_rl_games_gets_every_number_it_can_carry() -> None:
+    """GAE's lambda, the clip range and the value coefficient were once dropped in silence."""
+    wishes = {"gae_lambda": 0.8, "clip_range": 0.1, "value_weight": 0.7, "normalize_obs": True, "popart": True}
+    found = for_rl_games(
+        learning_rate_schedule="kl-adaptive", kl_target=0.02, hidden="32,16", activation="elu", **wishes
+    )
+    config = rl_games.settings(found)
+    assert (config["tau"], config["e_clip"], config["critic_coef"]) == (0.8, 0.1, 1.4)  # rl_games halves critic_coef
+    assert (config["lr_schedule"], config["kl_threshold"]) == ("adaptive", 0.02)
+    assert config["normalize_input"] and config["normalize_value"]
+    assert rl_games.network(found) == {"units": [32, 16], "activation": "elu"}
+    assert "agent.params.network.mlp.units=[32,16]" in rl_games.overrides(found)
+
+
+def test_what_is_printed_for_rl_games_is_read_back_as_the_same_plan(tmp_path) -> None:
+    numbers = {"gae_lambda": 0.8, "clip_range": 0.1, "value_weight": 0.7, "seed": 3, "hidden": "32,16", "epochs": 3}
+    first = for_rl_games(num_envs=8, rollout_steps=32, total_steps=2560, learning_rate_schedule="linear", **numbers)
+    file = tmp_path / "agent.yaml"
+    file.write_text(rl_games.yaml_fragment(first), encoding="utf-8")
+    second = for_rl_games(config=file)
+    same = ("num_envs", "rollout_steps", "minibatch_transitions", "epochs", "iterations", "learning_rate",
+            "learning_rate_schedule", "gamma", "gae_lambda", "clip_range", "value_weight", "advantage_norm", "hidden",
+            "activation", "seed", "max_grad_norm", "popart", "normalize_obs")  # fmt: skip
+    assert {name: first[name] for name in same} == {name: second[name] for name in same}
+
+
+@pytest.mark.parametrize("adapter", [rl_games, rsl_rl, skrl, brax, cleanrl, pufferlib, sb3], ids=lambda m: m.TITLE)
+def test_no_trainer_drops_a_schedule_or_a_stop_in_silence(adapter) -> None:
+    """Each is in what is printed, or in a note."""
+    plain, changed = plan(adam_eps=1e-8), {"clip_schedule": "linear", "learning_rate_schedule": "linear"}
+    changed |= {"kl_stop": 0.03, "normalize_rewards": True, "normalize_obs": True, "warmup_updates": 7}
+    for name, value in changed.items():
+        assert adapter.text(plan(adam_eps=1e-8, **{name: value})) != adapter.text(plain), name
+
+
+def test_halved_value_losses_get_twice_the_coefficient() -> None:
+    found = plan(value_weight=0.5)
+    assert cleanrl.settings(found)["vf_coef"] == brax.settings(found)["vf_loss_coefficient"] == 1.0
+    assert rsl_rl.settings(found)["algorithm"]["value_loss_coef"] == 0.5
 
 
 def test_what_stable_baselines_does_otherwise_is_listed() -> None:
     assert sb3.limits(plan(algo="a2c", entropy_start=0.01)) == ["ent_coef stays at 0.01; the plan anneals it to 0.0."]
     assert sb3.limits(plan(advantage_norm="minibatch")) == []
     found = sb3.limits(plan(popart=True, learning_rate_schedule="kl-adaptive", kl_target=0.01))
-    assert [line.split()[0] for line in found] == ["advantages", "learning_rate", "popart"]
+    assert sorted(line.split()[0] for line in found) == ["advantages", "learning_rate", "popart"]
 
 
 def test_stable_baselines_gets_every_number_it_can_carry() -> None:

@@ -1,4 +1,4 @@
-"""What the page on other trainers shows for Stable-Baselines3 is what the command prints."""
+"""What the page on other trainers shows for Stable-Baselines3 and rl_games is what the command prints."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import pytest
 from run_batchwright import run_line
 
 PAGE = (Path(__file__).parents[2] / "docs" / "other-trainers.md").read_text(encoding="utf-8")
-SHOWN = re.findall(r"^```text\n\$ batchwright (plan [^\n]*--for sb3[^\n]*)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+SHOWN = re.findall(
+    r"^```text\n\$ batchwright (plan [^\n]*--for (?:sb3|rl_games)[^\n]*)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL
+)
 
 
-def test_the_page_shows_two_plans() -> None:
-    assert len(SHOWN) == 2
+def test_the_page_shows_three_plans() -> None:
+    assert len(SHOWN) == 3
 
 
 @pytest.mark.parametrize(("command", "printed"), SHOWN)

@@ -8,6 +8,7 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
+from batchwright.commands.run_commands import _environment_among
 from run_batchwright import refusal, run_line
 
 WALKS = str(Path(__file__).parents[1] / "faulty_envs.py")
@@ -185,3 +186,24 @@ def test_faults_that_go_on_end_with_exit_code_3(tmp_path: Path) -> None:
 def test_an_environment_that_raises_in_reset_ends_with_exit_code_2(tmp_path: Path) -> None:
     said = refusal(f"train {WALKS}:RaisesInReset --engine gymnasium-sync --run-dir {tmp_path / 'run'} --quiet {SMALL}")
     assert "no display found" in said.err
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("prove runs/nope", "runs/nope is not a run directory"),
+        ("compare", "compare needs runs"),
+        ("compare --presets ppo-cartpole none", "batchwright compare CartPole-v1 --presets ppo-cartpole none"),
+        ("train Nowhere/at-all", "batchwright envs"),
+    ],
+)
+def test_a_mistake_is_answered_with_what_to_type(
+    line: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert told in refusal(line).err
+
+
+def test_the_environment_may_stand_after_the_presets() -> None:
+    found = _environment_among(["ppo-cartpole", "none", "CartPole-v1"])
+    assert found == (["CartPole-v1"], ["ppo-cartpole", "none"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from batchwright.adapters.batch_check import ACCEPTS, REFUSES, Batches, Verdict, smallest_repeat
-from batchwright.adapters.plan_words import constant_entropy, refuse_other_plans
+from batchwright.adapters.plan_words import constant_entropy, not_carried, refuse_other_plans
 from batchwright.core.errors import UserError
 from batchwright.planning.plan import Plan
 
@@ -67,12 +67,16 @@ def settings(plan: Plan) -> dict[str, Any]:
         "gae_lambda": plan["gae_lambda"],
         "clipping_epsilon": plan["clip_range"],
         "entropy_cost": plan["entropy_start"],
+        "vf_loss_coefficient": 2 * plan["value_weight"],  # brax halves it
+        "normalize_observations": bool(plan["normalize_obs"]),
+        "normalize_advantage": plan["advantage_norm"] != "none",
+        "seed": plan["seed"],
         "max_grad_norm": plan["max_grad_norm"],
     }
 
 
 def limits(plan: Plan) -> list[str]:
-    return constant_entropy(plan, "entropy_cost")
+    return constant_entropy(plan, "entropy_cost") + not_carried(plan, ("normalize_obs",), "minibatch", adam_eps=1e-8)
 
 
 def text(plan: Plan) -> str:

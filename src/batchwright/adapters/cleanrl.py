@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from batchwright.adapters.batch_check import ACCEPTS, NAN, REFUSES, Batches, Verdict, sizes, whole_minibatches
-from batchwright.adapters.plan_words import constant_entropy, flag_words, refuse_other_plans
+from batchwright.adapters.plan_words import constant_entropy, flag_words, not_carried, refuse_other_plans
 from batchwright.planning.plan import Plan
 
 TITLE = "CleanRL"
@@ -59,13 +59,21 @@ def settings(plan: Plan) -> dict[str, Any]:
         "gae_lambda": plan["gae_lambda"],
         "clip_coef": plan["clip_range"],
         "ent_coef": plan["entropy_start"],
-        "vf_coef": plan["value_weight"],
+        "vf_coef": 2 * plan["value_weight"],  # CleanRL halves it
+        "clip_vloss": False,
+        "norm_adv": plan["advantage_norm"] != "none",
+        "anneal_lr": plan["learning_rate_schedule"] == "linear",
         "max_grad_norm": plan["max_grad_norm"],
+        **({"target_kl": plan["kl_stop"]} if plan["kl_stop"] else {}),
+        "seed": plan["seed"],
     }
 
 
 def limits(plan: Plan) -> list[str]:
-    return constant_entropy(plan, "ent_coef")
+    found = constant_entropy(plan, "ent_coef")
+    linear = plan["learning_rate_schedule"] == "linear"
+    carried = {"kl_stop", *(["learning_rate_schedule"] if linear else [])}
+    return found + not_carried(plan, carried, "minibatch", adam_eps=1e-5)
 
 
 def text(plan: Plan) -> str:

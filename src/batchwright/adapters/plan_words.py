@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from batchwright.core.errors import UserError
@@ -29,6 +29,48 @@ def constant_entropy(plan: Plan, word: str) -> list[str]:
     return [f"{word} stays at {start}; the plan anneals it to {end}."] if start != end else []
 
 
+NEUTRAL = {
+    "learning_rate_schedule": "constant",
+    "clip_schedule": "constant",
+    "value_clip": 0,
+    "popart": False,
+    "normalize_obs": False,
+    "normalize_rewards": False,
+    "kl_stop": 0,
+    "value_rate_factor": 1,
+    "warmup_updates": 0,
+    "weight_decay": 0,
+    "entropy_floor_weight": 0,
+    "component_weighting": "fixed",
+    "component_balance": False,
+    "baseline": True,
+}
+"""Settings that a trainer may lack, with the value that changes nothing."""
+
+
+def not_carried(
+    plan: Plan, carried: Iterable[str], advantages_over: str = "", adam_eps: float | None = None
+) -> list[str]:
+    """A note for each part of the plan that the trainer leaves out.
+
+    `carried` are the names of `NEUTRAL` that it has a setting for; `advantages_over` is what it normalises advantages
+    over, `adam_eps` the epsilon that is fixed there.
+    """
+    have = set(carried)
+    found = [
+        f"{name} {plan[name]} has no counterpart there."
+        for name, value in NEUTRAL.items()
+        if name not in have and plan.get(name) not in (None, value)
+    ]
+    over = plan.get("advantage_norm")
+    if advantages_over and over not in (None, "none", advantages_over):
+        each = {"minibatch": "each minibatch", "rollout": "the rollout"}
+        found.append(f"advantages are normalised over {each[advantages_over]} there, over {each[over]} in the plan.")
+    if adam_eps is not None and plan.get("adam_eps") not in (None, adam_eps):
+        found.append(f"adam_eps is {adam_eps} there, {plan['adam_eps']} in the plan.")
+    return [*found, *(["the reward is one number there: it has no components."] if plan.get("components") else [])]
+
+
 def yaml_lines(settings: Mapping[str, Any], notes: list[str], depth: int = 0) -> str:
     """Settings as YAML, sections indented, notes above."""
     lines = [f"# note: {note}" for note in notes]
@@ -49,5 +91,12 @@ def yaml_scalar(value: object) -> str:
 
 
 def flag_words(settings: Mapping[str, Any]) -> str:
-    """Settings as flags of a command line, one on a line."""
-    return " \\\n".join(f"  --{name.replace('_', '-')} {yaml_scalar(value)}" for name, value in settings.items())
+    """Settings as flags of a command line, one on a line; a truth is --name or --no-name."""
+    lines = []
+    for name, value in settings.items():
+        word = name.replace("_", "-")
+        if isinstance(value, bool):
+            lines.append(f"  --{word}" if value else f"  --no-{word}")
+        else:
+            lines.append(f"  --{word} {yaml_scalar(value)}")
+    return " \\\n".join(lines)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from batchwright.adapters.batch_check import ACCEPTS, REFUSES, Batches, Verdict, sized_minibatches
-from batchwright.adapters.plan_words import constant_entropy, refuse_other_plans, yaml_lines
+from batchwright.adapters.plan_words import constant_entropy, not_carried, refuse_other_plans, yaml_lines
 from batchwright.planning.plan import Plan
 from batchwright.planning.split import divisors_of_product, nearest_in_ratio
 
@@ -57,7 +57,9 @@ def settings(plan: Plan) -> dict[str, Any]:
             "gae_lambda": plan["gae_lambda"],
             "clip_coef": plan["clip_range"],
             "ent_coef": plan["entropy_start"],
-            "vf_coef": plan["value_weight"],
+            "vf_coef": 2 * plan["value_weight"],  # PufferLib halves it
+            "anneal_lr": plan["learning_rate_schedule"] == "linear",
+            "adam_eps": plan["adam_eps"],
             "max_grad_norm": plan["max_grad_norm"],
         },
     }
@@ -67,7 +69,9 @@ def limits(plan: Plan) -> list[str]:
     size, planned = settings(plan)["train"]["minibatch_size"], plan["minibatch_transitions"]
     steps = plan["rollout_steps"]
     changed = f"minibatch_size is {size}, the plan has {planned}: it must hold whole segments of {steps} steps."
-    return [*([changed] if size != planned else []), *constant_entropy(plan, "ent_coef")]
+    linear = plan["learning_rate_schedule"] == "linear"
+    left_out = not_carried(plan, ("learning_rate_schedule",) if linear else (), "minibatch")
+    return [*([changed] if size != planned else []), *constant_entropy(plan, "ent_coef"), *left_out]
 
 
 def text(plan: Plan) -> str:

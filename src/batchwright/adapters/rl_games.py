@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from batchwright.adapters.plan_words import yaml_scalar
+from batchwright.adapters.plan_words import not_carried, yaml_lines, yaml_scalar
 from batchwright.adapters.rl_games_check import HOOK, KNOBS, PACKAGE, TITLE, TRIED, WORDS, check
 from batchwright.adapters.rl_games_fit import DEFAULT_SEQ_LENGTH, Fit, fit
 from batchwright.core.errors import UserError
+from batchwright.planning.network_plan import hidden_sizes
 from batchwright.planning.plan import Plan
 from batchwright.planning.quantity import DERIVED
 
@@ -31,6 +32,12 @@ __all__ = [
 ]
 
 
+SCHEDULES = {"linear": "linear", "kl-adaptive": "adaptive"}
+"""Every other word is a constant learning rate in rl_games."""
+CARRIED = ("learning_rate_schedule", "clip_schedule", "value_clip", "popart", "normalize_obs", "weight_decay")
+"""Carried, or with a note of its own in `limits`."""
+
+
 def settings(plan: Plan) -> dict[str, Any]:
     """The keys of `params.config`, in rl_games' own names."""
     if plan.algo != "ppo":
@@ -47,8 +54,18 @@ def settings(plan: Plan) -> dict[str, Any]:
         "mini_epochs": plan["epochs"],
         "max_epochs": plan["iterations"],
         "learning_rate": plan["learning_rate"],
+        "lr_schedule": SCHEDULES.get(plan["learning_rate_schedule"], "constant"),
+        **({"kl_threshold": plan["kl_target"]} if plan["learning_rate_schedule"] == "kl-adaptive" else {}),
         "gamma": plan["gamma"],
+        "tau": plan["gae_lambda"],
+        "e_clip": plan["clip_range"],
         "entropy_coef": plan["entropy_start"],
+        "critic_coef": 2 * plan["value_weight"],  # rl_games halves it
+        "clip_value": bool(plan["value_clip"]),
+        "normalize_advantage": plan["advantage_norm"] != "none",
+        "normalize_input": bool(plan["normalize_obs"]),
+        "normalize_value": bool(plan["popart"]),
+        "weight_decay": plan["weight_decay"],
         "grad_norm": plan["max_grad_norm"],
         "truncate_grads": True,  # without it rl_games ignores grad_norm
     }
@@ -59,18 +76,28 @@ def settings(plan: Plan) -> dict[str, Any]:
     return config
 
 
+def network(plan: Plan) -> dict[str, Any]:
+    """The keys of `params.network.mlp`; none where the network is a convolutional one."""
+    sizes = hidden_sizes(plan)
+    return {} if sizes is None else {"units": list(sizes), "activation": plan["activation"]}
+
+
 def yaml_fragment(plan: Plan) -> str:
     """The part of a YAML file that the plan sets."""
-    lines = [f"    {name}: {yaml_scalar(value)}" for name, value in settings(plan).items()]
-    return "\n".join(["params:", "  config:", *lines])
+    mlp = network(plan)
+    parts = {"seed": plan["seed"], **({"network": {"mlp": mlp}} if mlp else {}), "config": settings(plan)}
+    return yaml_lines({"params": parts}, [])
 
 
 def overrides(plan: Plan) -> list[str]:
     """Hydra-style overrides for Isaac Lab; the number of environments belongs to the scene there."""
     config = settings(plan)
     envs = config.pop("num_actors")
+    units = {name: str(value).replace(" ", "") for name, value in network(plan).items()}
     return [
         f"env.scene.num_envs={envs}",
+        f"agent.params.seed={plan['seed']}",
+        *(f"agent.params.network.mlp.{name}={value}" for name, value in units.items()),
         *(f"agent.params.config.{name}={yaml_scalar(value)}" for name, value in config.items()),
     ]
 
@@ -95,15 +122,23 @@ def batch_block(plan: Plan) -> str:
 def limits(plan: Plan) -> list[str]:
     """Parts of the plan that rl_games does not carry out."""
     start, end = plan["entropy_start"], plan["entropy_end"]
-    return [f"rl_games keeps entropy_coef at {start}; the plan anneals it to {end}."] if start != end else []
+    found = [f"rl_games keeps entropy_coef at {start}; the plan anneals it to {end}."] if start != end else []
+    if plan["learning_rate_schedule"] == "cosine":
+        found.append(f"rl_games has no cosine schedule: learning_rate stays at {plan['learning_rate']}.")
+    if plan["clip_schedule"] != "constant":
+        found.append(f"rl_games keeps e_clip at {plan['clip_range']}; the plan's schedule is {plan['clip_schedule']}.")
+    if plan["value_clip"]:
+        found.append(f"rl_games clips values by e_clip; the plan by {plan['value_clip']} x the return's std.")
+    return found + not_carried(plan, CARRIED, "rollout", adam_eps=1e-8)
 
 
 def text(plan: Plan) -> str:
     """Everything to paste."""
+    notes = "\n".join(f"# note: {line}" for line in limits(plan))
     return "\n\n".join(
         [
             batch_block(plan),
-            *(f"# note: {line}" for line in limits(plan)),
+            *([notes] if notes else []),
             "# YAML\n" + yaml_fragment(plan),
             "# Hydra overrides (Isaac Lab)\n" + " \\\n  ".join(overrides(plan)),
         ]
@@ -113,6 +148,8 @@ def text(plan: Plan) -> str:
 def to_dict(plan: Plan) -> dict[str, Any]:
     return {
         "trainer": "rl_games",
+        "seed": plan["seed"],
+        "network": {"mlp": network(plan)},
         "config": settings(plan),
         "yaml": yaml_fragment(plan),
         "overrides": overrides(plan),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from batchwright.adapters.batch_check import NAN, Batches, Verdict, floor_split, whole_minibatches
-from batchwright.adapters.plan_words import constant_entropy, refuse_other_plans, yaml_lines
+from batchwright.adapters.plan_words import constant_entropy, not_carried, refuse_other_plans, yaml_lines
 from batchwright.planning.plan import Plan
 
 TITLE = "RSL-RL"
@@ -33,6 +33,7 @@ def check(batches: Batches) -> Verdict:
 def settings(plan: Plan) -> dict[str, Any]:
     """The runner's and the algorithm's keys, in RSL-RL's own names."""
     refuse_other_plans(plan, TITLE)
+    adaptive = plan["learning_rate_schedule"] == "kl-adaptive"
     return {
         "num_envs": plan["num_envs"],
         "num_steps_per_env": plan["rollout_steps"],
@@ -41,17 +42,25 @@ def settings(plan: Plan) -> dict[str, Any]:
             "num_learning_epochs": plan["epochs"],
             "num_mini_batches": plan["minibatches"],
             "learning_rate": plan["learning_rate"],
+            "schedule": "adaptive" if adaptive else "fixed",
+            **({"desired_kl": plan["kl_target"]} if adaptive else {}),
             "gamma": plan["gamma"],
             "lam": plan["gae_lambda"],
             "clip_param": plan["clip_range"],
             "entropy_coef": plan["entropy_start"],
+            "value_loss_coef": plan["value_weight"],
+            "use_clipped_value_loss": bool(plan["value_clip"]),
             "max_grad_norm": plan["max_grad_norm"],
         },
     }
 
 
 def limits(plan: Plan) -> list[str]:
-    return constant_entropy(plan, "entropy_coef")
+    found = constant_entropy(plan, "entropy_coef")
+    if plan["value_clip"]:
+        found.append(f"values are clipped by clip_param there; in the plan by {plan['value_clip']} x the return's std.")
+    carried = {"value_clip", *(["learning_rate_schedule"] if plan["learning_rate_schedule"] == "kl-adaptive" else [])}
+    return found + not_carried(plan, carried, "rollout", adam_eps=1e-8)
 
 
 def text(plan: Plan) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from batchwright.adapters.batch_check import ACCEPTS, REFUSES, Batches, Verdict, sized_minibatches
+from batchwright.adapters.plan_words import not_carried
 from batchwright.core.errors import UserError
 from batchwright.planning.network_plan import hidden_sizes
 from batchwright.planning.plan import Plan
@@ -168,32 +169,17 @@ def _target_steps(plan: Plan) -> int:
     return max(1, round(per_target * per_iteration / updates))
 
 
+CARRIED = ("learning_rate_schedule", "clip_schedule", "normalize_obs", "normalize_rewards", "kl_stop")
+
+
 def limits(plan: Plan) -> list[str]:
     """Parts of the plan that Stable-Baselines3 does not carry out."""
     start, end = plan.get("entropy_start"), plan.get("entropy_end")
     found = [f"ent_coef stays at {start}; the plan anneals it to {end}."] if start != end else []
-    if plan.get("advantage_norm") == "rollout" and plan.algo == "ppo":
-        found.append("advantages are normalised over each minibatch there, over the rollout in the plan.")
     if plan.get("learning_rate_schedule") == "kl-adaptive":
         rate, target = plan["learning_rate"], plan["kl_target"]
         found.append(f"learning_rate stays at {rate}; the plan follows a KL target of {target}.")
-    kept = {
-        "value_clip": 0,
-        "popart": False,
-        "value_rate_factor": 1,
-        "weight_decay": 0,
-        "warmup_updates": 0,
-        "entropy_floor_weight": 0,
-        "component_weighting": "fixed",
-        "component_balance": False,
-        "baseline": True,
-    }
-    for name, neutral in kept.items():
-        if plan.get(name) not in (None, neutral):
-            found.append(f"{name} {plan[name]} has no counterpart there.")
-    if plan.get("components"):
-        found.append("the reward is one number there: it has no components.")
-    return found
+    return found + not_carried(plan, CARRIED, "minibatch" if plan.algo == "ppo" else "")
 
 
 def text(plan: Plan) -> str:

@@ -14,7 +14,7 @@ from batchwright.adapters.batch_check import (
     sizes,
     whole_minibatches,
 )
-from batchwright.adapters.plan_words import constant_entropy, refuse_other_plans, yaml_lines
+from batchwright.adapters.plan_words import constant_entropy, not_carried, refuse_other_plans, yaml_lines
 from batchwright.planning.plan import Plan
 from batchwright.planning.split import Split
 
@@ -65,6 +65,8 @@ def settings(plan: Plan) -> dict[str, Any]:
             "learning_rate": plan["learning_rate"],
             "ratio_clip": plan["clip_range"],
             "entropy_loss_scale": plan["entropy_start"],
+            "value_loss_scale": plan["value_weight"],
+            "kl_threshold": plan["kl_stop"],
             "grad_norm_clip": plan["max_grad_norm"],
         },
         "trainer": {"timesteps": plan["iterations"] * plan["rollout_steps"]},
@@ -72,7 +74,7 @@ def settings(plan: Plan) -> dict[str, Any]:
 
 
 def limits(plan: Plan) -> list[str]:
-    return constant_entropy(plan, "entropy_loss_scale")
+    return constant_entropy(plan, "entropy_loss_scale") + not_carried(plan, ("kl_stop",), "rollout", adam_eps=1e-8)
 
 
 def text(plan: Plan) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from batchwright.commands.parser import Parser, add_settings, whole
 from batchwright.commands.trust_question import add_trust, may_run_code
 from batchwright.core.errors import UserError
-from batchwright.core.run_dir import RunDir
+from batchwright.core.run_dir import RUNS, RunDir
 from batchwright.policies.video_formats import refuse_video_format
 
 BAD_INPUT = 2
@@ -113,7 +113,7 @@ def prove(words: list[str]) -> int:
 
     from batchwright.prove.determinism import is_run, prove_env, prove_run
 
-    if not is_run(target) and ":" not in target and len(Path(target).parts) > 1 and Path(target).parent.is_dir():
+    if not is_run(target) and _names_a_place(target):
         RunDir.open(target)  # a path of a run that is not there: refused with the nearest runs
     if is_run(target):
         given = [name for name, value in stated.items() if value is not None]
@@ -128,6 +128,12 @@ def prove(words: list[str]) -> int:
     return 0 if outcome.identical else 1
 
 
+def _names_a_place(target: str) -> bool:
+    """Whether this is the path of a run that is not there, and no environment such as ALE/Pong-v5."""
+    path = Path(target)
+    return ":" not in target and len(path.parts) > 1 and (path.parent.is_dir() or path.parts[0] == str(RUNS))
+
+
 def compare(words: list[str]) -> int:
     """`batchwright compare RUN RUN ...` or `batchwright compare ENV --presets NAME NAME ...`."""
     parser = Parser(
@@ -135,7 +141,7 @@ def compare(words: list[str]) -> int:
         description="Puts runs side by side, or trains presets at equal data and puts them side by side.",
         allow_abbrev=False,
     )
-    parser.add_argument("targets", nargs="+", metavar="RUN", help="run directories; with --presets an environment")
+    parser.add_argument("targets", nargs="*", metavar="RUN", help="run directories; with --presets an environment")
     parser.add_argument("--presets", nargs="+", metavar="NAME", help="presets to train at equal data")
     parser.add_argument("--seeds", default=None, metavar="N", help="runs of each preset, with --presets (3)")
     parser.add_argument("--run-dir", metavar="DIR", help="where the runs of --presets are kept")
@@ -143,6 +149,10 @@ def compare(words: list[str]) -> int:
     add_settings(parser, leave_out=("dataset", "hardware", "replay"), subject_is_a_word=False)
     stated = parser.read(words)
     targets, presets, as_json = (stated.pop(name) for name in ("targets", "presets", "json"))
+    if presets is not None and not targets:
+        targets, presets = _environment_among(presets)
+    if not targets:
+        raise UserError("compare needs runs.", ["batchwright compare RUN RUN", "batchwright compare ENV --presets A B"])
     if presets is None:
         return _compare_runs(targets, stated, as_json)
     if len(targets) != 1:
@@ -159,6 +169,17 @@ def compare(words: list[str]) -> int:
     report = presets_compared.compare_presets(targets[0], presets, seeds, stated.pop("run_dir"), on_message, **stated)
     print(json.dumps(report, indent=2) if as_json else "\n" + presets_compared.to_text(report))
     return 0
+
+
+def _environment_among(words: list[str]) -> tuple[list[str], list[str]]:
+    """([environment], presets) of `--presets A B ENV`: the last word, where it is no preset."""
+    from batchwright.config.presets import NO_PRESET, preset_names
+
+    if len(words) > 2 and words[-1] not in (*preset_names(), NO_PRESET):
+        return words[-1:], words[:-1]
+    raise UserError(
+        "--presets trains an environment: name it.", [f"batchwright compare CartPole-v1 --presets {' '.join(words)}"]
+    )
 
 
 def _compare_runs(runs: list[str], others: dict[str, Any], as_json: bool) -> int:

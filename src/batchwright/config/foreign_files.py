@@ -43,6 +43,7 @@ def foreign_entries(node: Any, path: Path, env: str | None) -> list[Entry] | Non
         config = _plain(_mapping(params["config"][1]), foreign_settings.RL_GAMES, path)
         network = _mapping(_mapping(params["network"][1]).get("mlp", (0, None))[1]) if "network" in params else {}
         wanted = {key: value for key, value in network.items() if key in ("units", "activation")}
+        wanted |= {"seed": params["seed"]} if "seed" in params else {}
         return _with_total([*config, *_plain(wanted, foreign_settings.RL_GAMES, path)], "max_epochs")
     if inner.get("algorithm") and "num_steps_per_env" in top:
         parts = [

@@ -36,6 +36,8 @@ def convert(key: str, value: Any, regime: str, form: str | None = None) -> Conve
         return {}
     if form in (SB3, SB3_KEYWORDS) and folded in SB3_ONLY:
         return SB3_ONLY[folded](value, regime)
+    if form == RL_GAMES and folded == "normalize_advantage":
+        return _rollout_advantages(value, regime)
     converter = CONVERTERS.get(folded)
     return None if converter is None else converter(value, regime)
 
@@ -73,6 +75,10 @@ def _normalize(value: Any, regime: str) -> Converted:
     if text in ("false", "no", "0"):
         obs = reward = False
     return {"normalize_obs": obs, **({"normalize_rewards": reward} if regime == ON_POLICY else {})}
+
+
+def _rollout_advantages(value: Any, regime: str) -> Converted:
+    return {"advantage_norm": "rollout" if _true(value) else "none"}
 
 
 def _advantage_norm(value: Any, regime: str) -> Converted:

@@ -85,7 +85,8 @@ def _unknown_environment(name: str) -> UserError:
         return UserError(what, [f"{name}:{one}" for one in made[:3]] or [f"{name}:make_env"])
     package = gymnasium_source.package_of(name)
     if package is None:
-        return unknown("environment", name, {entry.name for entry in list_environments()})
+        found = unknown("environment", name, {entry.name for entry in list_environments()})
+        return found if found.fixes else UserError(found.message, ["batchwright envs", "path/to/file.py:make_env"])
     fixes = [f"{package}:{name}"]
     if importlib.util.find_spec(package) is None:
         fixes.insert(0, f"pip install {package.replace('_', '-')}")

@@ -13,6 +13,7 @@ from batchwright.api import prepare
 from batchwright.config.presets import NO_PRESET, read_preset
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RUNS, run_name
+from batchwright.planning.quantity import counted
 from batchwright.regimes import make_learner
 from batchwright.runs.launch import continue_run, open_run
 from batchwright.runs.recorder import OutputOptions
@@ -109,5 +110,5 @@ def to_text(report: dict[str, Any]) -> str:
         "  ".join([row[0].ljust(widths[0]), *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True))])
         for row in ([*head], *rows)
     ]
-    title = f"{report['env']}: {report['total_steps']:,} steps each, medians over {report['seeds']} seeds"
+    title = f"{report['env']}: {report['total_steps']:,} steps each, medians over {counted(report['seeds'], 'seed')}"
     return "\n".join([title, "", *lines, "", f"runs: {report['folder']}"])

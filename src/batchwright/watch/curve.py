@@ -20,6 +20,8 @@ def learning_curve(
     ]
     if not points:
         return "no learning curve: no episode has ended"
+    if len(points) == 1:
+        return f"no learning curve: one point alone, return {points[0][1]:,.2f} after {_short(points[0][0])} steps"
     low, high = _range([value for _, value in points])
     labels = _row_labels(low, high, max(2, height))
     gutter = max(map(len, labels)) + 2

@@ -174,7 +174,7 @@
       listTunings(fresh.tunings);
       table.hidden = !rows.size;
       empty.hidden = !!rows.size;
-      if (!rows.size) empty.replaceChildren(BW.el("p", {}, `There is no run in ${fresh.folder} yet. One appears here as pollNow as it starts:`), BW.el("pre", {}, "batchwright train CartPole-v1"));
+      if (!rows.size) empty.replaceChildren(BW.el("p", {}, `There is no run in ${fresh.folder} yet. One appears here as soon as it starts:`), BW.el("pre", {}, "batchwright train CartPole-v1"));
       notes.textContent = fresh.links ? `${fresh.links} link${fresh.links > 1 ? "s" : ""} in this folder ${fresh.links > 1 ? "are" : "is"} not followed.` : "";
     };
     return { route, update };
