@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, overload
 
@@ -26,15 +25,18 @@ if TYPE_CHECKING:
     from batchwright.core.run_dir import RunDir
     from batchwright.doctor.diagnosis import Diagnosis
     from batchwright.envs.catalog import TaskSpec
+    from batchwright.envs.engines.engine import OnEvent
     from batchwright.lerobot.lerobot_run import DatasetResult
     from batchwright.nets.policy import NetworkMaker
     from batchwright.policies.trained_policy import TrainedPolicy
     from batchwright.reward.learned_reward import LearnedReward
     from batchwright.reward.reward_run import RewardResult
     from batchwright.runs.callback import CallbackLike
+    from batchwright.runs.engine_learner import EngineLearner
     from batchwright.runs.initial_params import InitialParams
     from batchwright.runs.launch import Result
     from batchwright.runs.recorder import OutputOptions
+    from batchwright.runs.time_forecast import Speed
     from batchwright.tuning.tuning_flow import TuneResult
     from batchwright.tuning.unit_runs import Objective
 
@@ -56,6 +58,36 @@ def plan(
     """
     resolved = resolve({"env": env_name(env, env_kwargs), **settings}, preset, config)
     return plan_resolved(resolved, machine or probe_machine(), trainer)
+
+
+def forecast(
+    env: Any,
+    *,
+    preset: PresetNames = None,
+    config: str | Path | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    quiet: bool = False,
+    **settings: Any,
+) -> tuple[Plan, Speed, str]:
+    """The plan of `train` with these settings, what training it costs here, and where that is known from.
+
+    By the last run of the same numbers on this machine, else by a second of training; nothing is kept of it.
+    `speed.seconds(plan)` is the forecast of a whole run.
+    """
+    from batchwright.regimes import make_learner
+    from batchwright.runs import time_forecast
+
+    keep_programs()
+    name = env_name(env, env_kwargs)
+    _, made = plan_to_train(name, preset, config, None if quiet else print, **settings)
+    known = time_forecast.recall(made)
+    if known is not None:
+        return made, known, time_forecast.REMEMBERED
+    learner = make_learner(made, name)
+    try:
+        return made, time_forecast.measure(learner), time_forecast.MEASURED
+    finally:
+        learner.close()
 
 
 def env_name(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Any:
@@ -585,11 +617,16 @@ def _train_and_report(
     from batchwright.runs.callback import Callbacks
     from batchwright.runs.launch import EvaluationFailed, continue_run
     from batchwright.runs.loop import DivergedError
+    from batchwright.runs.shared_programs import programs_of_process
     from batchwright.runs.start_state import StartOptions
+
+    def make(plan: Plan, env: str, on_event: OnEvent) -> EngineLearner[Any]:
+        programs = programs_of_process(plan["engine"]) if network is None else None
+        return make_learner(plan, env, on_event, network, programs)
 
     start, user = StartOptions(trust, from_start), Callbacks(callback)
     try:
-        result = continue_run(run, partial(make_learner, network=network), options, start, user)
+        result = continue_run(run, make, options, start, user)
     except (DivergedError, EvaluationFailed):
         _leave_report(run, options.stream)
         raise

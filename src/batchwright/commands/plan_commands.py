@@ -26,8 +26,13 @@ def plan(words: list[str]) -> int:
     output.add_argument(
         "--explain", action="store_true", help="show what larger and smaller values do, for each setting"
     )
+    output.add_argument(
+        "--forecast", action="store_true", help="say how long training takes here: trains for a second, keeps nothing"
+    )
     output.add_argument("--json", action="store_true", help="print the plan as JSON")
     stated = parser.read(words)
+    if stated.pop("forecast"):
+        return _forecast(stated)
     trainer, explain, everything, as_json = (stated.pop(name) for name in ("trainer", "explain", "all", "json"))
     preset, config_file = stated.pop("preset"), stated.pop("config")
 
@@ -51,6 +56,26 @@ def plan(words: list[str]) -> int:
         from batchwright.planning.explain import levers
 
         print("\n" + levers(plan.quantities))
+    return 0
+
+
+def _forecast(stated: dict[str, Any]) -> int:
+    """`batchwright plan ENV --forecast`: the plan of `train` on this machine and how long it takes."""
+    trainer, explain, everything, as_json = (stated.pop(name) for name in ("trainer", "explain", "all", "json"))
+    env = stated.pop("env")
+    if env is None or trainer is not None or explain:
+        wrong = "no environment is named" if env is None else "another flag asks for another output"
+        raise UserError(
+            f"--forecast times our own training of an environment: {wrong}.", ["plan CartPole-v1 --forecast"]
+        )
+    from batchwright.api import forecast
+    from batchwright.runs.time_forecast import forecast_line, to_json
+
+    plan, speed, source = forecast(env, quiet=as_json, **stated)
+    if as_json:
+        print(json.dumps(plan.to_dict() | {"forecast": to_json(plan, speed, source)}, indent=2))
+    else:
+        print(plan.explain(everything), plan.diagram(), forecast_line(plan, speed, source), sep="\n\n")
     return 0
 
 

@@ -7,8 +7,6 @@ better by a wide margin.
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +16,8 @@ from typing import Any
 
 from batchwright.config.load import Resolved, with_measured
 from batchwright.core.errors import UserError
-from batchwright.core.files import write_atomically
 from batchwright.core.machine import usable_cores, usable_ram_bytes
+from batchwright.core.machine_cache import MachineCache
 from batchwright.envs import envpool_source
 from batchwright.envs.engines import Measured, available_engines, measure_engines
 from batchwright.envs.tasks import OWN_TASKS
@@ -87,7 +85,7 @@ def choose_engine(
     may_split = started_by_command() and usable_cores() > 1 and counts[0] > 1
     wanted = f"{family}|{','.join(info_keys)}|{'split' if may_split else ''}"
     tried = ",".join(map(str, counts))
-    cache = _Cache(f"{CACHE_FORMAT}|{env}|{tried}|{usable_cores()}|{_versions()}|{wanted}")
+    cache = MachineCache("engines.json", f"{CACHE_FORMAT}|{env}|{tried}|{usable_cores()}|{_versions()}|{wanted}")
     known = cache.read()
     if known is not None:
         return Choice(known["engine"], known["num_envs"], known["reason"] + " (measured earlier on this machine)")
@@ -242,31 +240,6 @@ def with_choice(
         values["rollout_steps"] = transitions // choice.num_envs
         reasons["rollout_steps"] = f"{transitions} steps of all environments as before / {choice.num_envs} measured"
     return with_measured(resolved, values), reasons
-
-
-class _Cache:
-    """Choices measured on this machine, by environment and versions; a damaged file counts as empty."""
-
-    def __init__(self, key: str) -> None:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        self.path, self.key = root / "batchwright" / "engines.json", key
-
-    def _all(self) -> dict[str, Any]:
-        try:
-            found = json.loads(self.path.read_text())
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
-
-    def read(self) -> dict[str, Any] | None:
-        return self._all().get(self.key)
-
-    def write(self, choice: dict[str, Any]) -> None:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.path, json.dumps(self._all() | {self.key: choice}, indent=1).encode())
-        except OSError:
-            return  # a home that cannot be written only costs a second measurement
 
 
 def _versions() -> str:

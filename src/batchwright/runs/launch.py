@@ -20,6 +20,7 @@ from batchwright.core.trust import check_trust, remember
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.planning.plan import Plan, plan_from_dict
 from batchwright.planning.quantity import counted
+from batchwright.runs import time_forecast
 from batchwright.runs.callback import Callbacks
 from batchwright.runs.engine_learner import EngineLearner
 from batchwright.runs.engine_state import RECENT_EPISODES, EngineState
@@ -143,17 +144,30 @@ def continue_run(
         if threads != planned:
             given = f"updates were planned with {counted(planned, 'thread')}, this process gives them {threads} (NPROC)"
             recorder.on_warning("threads", 0, f"{given}: expect other last digits")
+        is_new = not run.metrics_path.exists()
+        if is_new:
+            _show_forecast(plan, recorder)
+        start_seconds = time.perf_counter()
         learner = make_learner(plan, _env_of(resolved), recorder.on_engine_event)
         recorder.user_learner = learner
-        start_seconds = time.perf_counter()
         try:
             state: EngineState = train_to_end(learner, recorder, start)
         finally:
             learner.close()
-        result = _finish(learner, recorder, state, time.perf_counter() - start_seconds)
+        seconds = time.perf_counter() - start_seconds
+        result = _finish(learner, recorder, state, seconds)
+        if is_new and not result.interrupted:
+            time_forecast.remember(plan, read_metrics(run.metrics_path), seconds)
         if recorder.evaluation_error is not None and not result.interrupted:
             raise EvaluationFailed(run, recorder.evaluation_error)
         return result
+
+
+def _show_forecast(plan: Plan, recorder: RunRecorder) -> None:
+    """The time that a long run will take, where one of the same numbers was trained here before."""
+    speed = time_forecast.recall(plan)
+    if speed is not None and speed.seconds(plan) >= time_forecast.WORTH_SAYING_SECONDS:
+        recorder.display.note(time_forecast.forecast_line(plan, speed, time_forecast.REMEMBERED))
 
 
 def _refuse_missing_callback(run: RunDir, plan: Plan, user: Callbacks | None) -> None:

@@ -28,8 +28,10 @@ class SharedPrograms:
     compilation and never a bit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        """`most` is the number of programs that are kept; the oldest go first."""
         self._programs: dict[Hashable, Any] = {}
+        self._most = most
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._programs
@@ -40,9 +42,23 @@ class SharedPrograms:
     def get(self, key: Hashable, make: Callable[[], ProgramT]) -> ProgramT:
         """The program of a key, made by the first run that asks for it."""
         if key not in self._programs:
-            self._programs[key] = make()
+            made = make()
+            while self._most is not None and len(self._programs) >= self._most:
+                del self._programs[next(iter(self._programs))]
+            self._programs[key] = made
         program: ProgramT = self._programs[key]
         return program
+
+
+_OF_THIS_PROCESS = SharedPrograms(most=64)
+
+
+def programs_of_process(engine: str) -> SharedPrograms | None:
+    """Programs that all runs of this process share, so that a second one compiles nothing.
+
+    Only those of our own JAX tasks: their code is part of the package, so a name always means the same environment.
+    """
+    return _OF_THIS_PROCESS if engine == "jax" else None
 
 
 def program_key(name: str, env: str, values: Mapping[str, Any], arrays: frozenset[str], *more: Hashable) -> Hashable:
