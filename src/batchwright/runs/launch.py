@@ -139,12 +139,12 @@ def continue_run(
     check_trust(run, resolved.config.task.env, start.trust)
     _refuse_missing_callback(run, plan, user)
     threads, planned = take_threads(plan), plan.get("learner_threads", 1)
+    is_new = not run.metrics_path.exists()
     with run.lock(), EventLog(run.events_path) as events:
         recorder = RunRecorder(run, plan, events, options, user=user)
         if threads != planned:
             given = f"updates were planned with {counted(planned, 'thread')}, this process gives them {threads} (NPROC)"
             recorder.on_warning("threads", 0, f"{given}: expect other last digits")
-        is_new = not run.metrics_path.exists()
         if is_new:
             _show_forecast(plan, recorder)
         start_seconds = time.perf_counter()
