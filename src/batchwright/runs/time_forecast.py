@@ -138,7 +138,7 @@ def measure(learner: Learner[StateT]) -> Speed:
     start = time.perf_counter()
     learner.evaluate(state)
     records[-1][EVALUATION_SECONDS] = time.perf_counter() - start
-    jax.clear_caches()
+    jax.clear_caches()  # type: ignore[no-untyped-call]
     start = time.perf_counter()
     learner.iterate(learner.start())
     restart_seconds = time.perf_counter() - start
