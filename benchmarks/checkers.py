@@ -15,12 +15,15 @@ import copy
 import importlib
 import io
 import json
+import os
+import platform
 import random
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,7 @@ def main() -> int:
     parser.add_argument("--triples", type=int, default=TRIPLES)
     parser.add_argument("--seed", type=int, default=20, help="of the random triples; the rules were found on 19")
     args = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before PyTorch: its idle threads spin on a busy machine
     names = args.only or [*LIBRARIES, *OTHER_PARTS]
     result: dict[str, Any] = {}
     if args.json and args.json.exists():
@@ -48,6 +52,8 @@ def main() -> int:
         part = OTHER_PARTS[name]() if name in OTHER_PARTS else compared(name, args.triples, args.seed)
         part["seconds"] = round(time.perf_counter() - start, 1)
         result[name] = part
+        result["measured"] = datetime.now(UTC).isoformat(timespec="seconds")
+        result["machine"] = {"cores": os.cpu_count(), "cpu": platform.processor() or platform.machine()}
         failed |= bool(part["disagreements"])
         print(name, {key: value for key, value in part.items() if key != "disagreements"}, flush=True)
         for line in part["disagreements"][:5]:
@@ -472,72 +478,9 @@ def fitted_configs() -> dict[str, Any]:
 
 
 def doctor_callbacks() -> dict[str, Any]:
-    """A learning rate of 1 in both trainers: the doctor must say something, in their own settings."""
-    found = {"rl_games": _doctor_in_rl_games(), "rsl_rl": _doctor_in_rsl_rl()}
-    silent = [f"{name}: no finding" for name, lines in found.items() if not lines]
-    versions = {name: metadata.version(name) for name in ("rl-games", "rsl-rl-lib")}
-    return {"version": versions, "lines": found, "disagreements": silent}
+    from doctor_inside import doctor_callbacks as run
 
-
-def _doctor_in_rl_games() -> list[str]:
-    from batchwright.adapters.rl_games_observer import DoctorObserver
-
-    config = rl_games_config(Batches(8, 16, minibatch_size=32))
-    config["params"]["config"] |= {"learning_rate": 1.0, "grad_norm": 1e9, "mini_epochs": 8}
-    lines: list[str] = []
-    observer = DoctorObserver(lines.append)
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(ValueError):  # NaN ends it
-        train_rl_games(config, 40, observer)
-    observer.finish()
-    return lines
-
-
-def _doctor_in_rsl_rl() -> list[str]:
-    import torch
-    from rsl_rl.env import VecEnv
-    from rsl_rl.runners import OnPolicyRunner
-    from tensordict import TensorDict
-
-    from batchwright.adapters.rsl_rl_doctor import DoctorLogger
-
-    class Flat(VecEnv):
-        num_envs, num_actions, max_episode_length, device, cfg = 8, 2, 20, "cpu", {}
-
-        def __init__(self) -> None:
-            self.episode_length_buf = torch.zeros(8, dtype=torch.long)
-
-        def get_observations(self) -> Any:
-            return TensorDict({"policy": torch.rand(8, 3)}, batch_size=[8])
-
-        def step(self, actions: Any) -> Any:
-            dones = torch.rand(8) < 0.1
-            return self.get_observations(), -actions.square().sum(-1), dones, {"time_outs": torch.zeros(8)}
-
-    mlp = {"class_name": "MLPModel", "hidden_dims": [8], "activation": "elu"}
-    gauss = {"class_name": "GaussianDistribution", "init_std": 1.0}
-    cfg = {
-        "num_steps_per_env": 16,
-        "save_interval": 10**6,
-        "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
-        "actor": {**mlp, "distribution_cfg": gauss},
-        "critic": mlp,
-        "algorithm": {
-            "class_name": "PPO",
-            "num_learning_epochs": 8,
-            "num_mini_batches": 4,
-            "learning_rate": 1.0,
-            "schedule": "fixed",
-            "max_grad_norm": 1e9,
-        },
-    }
-    lines: list[str] = []
-    with contextlib.redirect_stdout(io.StringIO()):
-        runner = OnPolicyRunner(Flat(), cfg, log_dir=None, device="cpu")
-        logger = DoctorLogger(runner, lines.append)
-        with contextlib.suppress(ValueError, RuntimeError):  # NaN ends it
-            runner.learn(40)
-        logger.finish()
-    return lines
+    return run()
 
 
 OTHER_PARTS: dict[str, Callable[[], dict[str, Any]]] = {"fit": fitted_configs, "doctor": doctor_callbacks}

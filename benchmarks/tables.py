@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from batchwright.watch.statistics import bootstrap_interval, interquartile_mean
+from checker_tables import checkers
 from markdown_table import figure, measured_on, table
 from tuning_tables import against, kills, measure
 
@@ -590,6 +591,12 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("Tuning: against other tuners", "tune_against.json", "python benchmarks/tune_against.py", against),
     ("Tuning: what it promises", "tune_measure.json", "python benchmarks/tune_measure.py", measure),
     ("Tuning: kills", "tune_kills.json", "python benchmarks/tune_kills.py", kills),
+    (
+        "Other trainers",
+        "checkers.json",
+        "PYTHONPATH=src .venv-peers/bin/python benchmarks/checkers.py --json benchmarks/results/checkers.json",
+        checkers,
+    ),
     ("Attacks", "torture.json", "make torture", torture),
     ("Start-up", "startup.json", "python benchmarks/startup.py --json benchmarks/results/startup.json", startup),
 )

@@ -93,6 +93,13 @@ def test_the_command_speaks_the_trainers_words_and_leaves_with_1_where_numbers_a
     assert (sound.code, sound.json["outcome"], sound.json["nearest"]) == (0, ACCEPTS, [])
 
 
+def test_epochs_in_the_trainers_word_count_what_is_trained_on_and_what_is_not() -> None:
+    sound = run_line("check --for rl_games --num_envs 16 --horizon_length 16 --minibatch_size 128 --mini_epochs 4")
+    assert (sound.code, "4 epochs: every row is trained on 4 times in an iteration." in sound.out) == (0, True)
+    drops = run_line("check --for rsl_rl --num-envs 100 --rollout-steps 24 --minibatches 7 --num_learning_epochs 5")
+    assert "5 epochs: 6 x 5 = 30 rows are not trained on in an iteration." in drops.out
+
+
 def test_the_nearest_numbers_are_sound() -> None:
     answer = run_line("check --for rl_games --num_envs 3 --horizon_length 5 --minibatch_size 4 --json").json
     assert answer["nearest"]

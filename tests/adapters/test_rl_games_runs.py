@@ -15,7 +15,7 @@ INTERPRETER = """#!{python}
 import json, os, sys
 from pathlib import Path
 if sys.argv[1] == "-c":
-    print(json.dumps([{{"rl-games": "1.6.5", "gymnasium": "1.4.0"}}, []]))
+    print(json.dumps([{{"rl-games": "{version}", "gymnasium": "1.4.0"}}, []]))
     sys.exit(0)
 assert sys.argv[1:3] == ["-m", "batchwright.adapters.rl_games_child"], sys.argv
 job = json.loads(Path(sys.argv[3]).read_text())
@@ -27,6 +27,12 @@ with os.fdopen(int(sys.argv[4]), "w") as lines:
         steps = (epoch + 1) * config["num_actors"] * config["horizon_length"]
         record = {{"iteration": epoch, "env_steps": steps, "episodes": 2, "episode_return": 10.0 * epoch, "kl": 0.01}}
         lines.write(json.dumps(record) + "\\n")
+        if epoch == {saves}:
+            Path(job["folder"], "last.pth").write_text(str(epoch + 1))
+            lines.write(json.dumps({{"saved": epoch + 1}}) + "\\n")
+    if epoch + 1 == {killed}:
+        lines.flush()
+        os.kill(os.getpid(), 9)
     if {fails}:
         print("ValueError: something of rl_games")
         sys.exit(1)
@@ -35,9 +41,10 @@ sys.exit(130 if last < config["max_epochs"] else 0)
 """
 
 
-def interpreter(folder: Path, last: int = 12, fails: bool = False) -> Path:
-    path = folder / f"python-{last}-{fails}"
-    path.write_text(INTERPRETER.format(python=sys.executable, last=last, fails=fails), encoding="utf-8")
+def interpreter(folder: Path, last: int = 12, **kind: object) -> Path:
+    path = folder / f"python-{last}-{'-'.join(kind)}"
+    kinds: dict[str, object] = {"fails": False, "version": "1.6.5", "saves": -1, "killed": -1} | kind
+    path.write_text(INTERPRETER.format(python=sys.executable, last=last, **kinds), encoding="utf-8")
     path.chmod(0o755)
     return path
 
@@ -84,6 +91,25 @@ def test_an_interrupted_run_goes_on_and_only_by_its_own_command(tmp_path: Path, 
     assert run_line(f"rl-games --resume {run}").code == 0
     iterations = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert iterations == list(range(12))
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint_and_the_epochs_after_it_are_made_again(
+    tmp_path: Path, config: Path
+) -> None:
+    run, python = tmp_path / "run", interpreter(tmp_path, last=8, saves=4, killed=8)
+    assert run_line(f"rl-games {config} --num_envs 7 --python {python} --run-dir {run}").code == 2
+    assert len((run / "metrics.jsonl").read_text().splitlines()) == 8
+    resumed = run_line(f"rl-games --resume {run}")
+    assert resumed.code == 0, resumed.err
+    assert "3 epochs again" in resumed.out
+    iterations = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert iterations == list(range(12))
+
+
+def test_a_version_of_rl_games_that_was_not_tried_is_said(tmp_path: Path, config: Path) -> None:
+    python = interpreter(tmp_path, version="2.0.0")
+    answer = run_line(f"rl-games {config} --num_envs 7 --python {python} --run-dir {tmp_path / 'run'}")
+    assert "rl_games 2.0.0 was not tried; its rules are taken for those of 1.6.1 and 1.6.5" in answer.out
 
 
 def test_a_changed_checkpoint_or_job_is_not_loaded_unless_trusted(tmp_path: Path, config: Path) -> None:

@@ -1,6 +1,7 @@
 """The process that `batchwright rl-games` starts in the interpreter of rl_games; writes one record per line.
 
 `python -m batchwright.adapters.rl_games_child JOB.json DESCRIPTOR`. Needs rl_games, NumPy and Gymnasium or EnvPool.
+A line `{"saved": EPOCH}` says that the checkpoint of that epoch is in its place.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from batchwright.adapters.rl_games_observer import RecordObserver
 
 VECENV = "BATCHWRIGHT"
+SAVES_PER_RUN = 20
 
 
 def main(job_file: str, descriptor: int) -> int:
@@ -29,14 +31,17 @@ def main(job_file: str, descriptor: int) -> int:
             lines.write(json.dumps(record) + "\n")
             lines.flush()
 
-        return _train(job, StoppingObserver(write))
+        return _train(job, SavingObserver(write, Path(job["folder"])))
 
 
-class StoppingObserver(RecordObserver):
-    """Ends the training after the epoch in which SIGTERM or SIGINT came."""
+class SavingObserver(RecordObserver):
+    """Saves a checkpoint about 20 times, and ends the training after the epoch in which SIGTERM or SIGINT came."""
 
-    def __init__(self, on_record: Callable[[dict[str, Any]], None]) -> None:
-        super().__init__(on_record)
+    def __init__(self, write: Callable[[dict[str, Any]], None], folder: Path) -> None:
+        super().__init__(write)
+        self._write, self._folder = write, folder
+        self._agent: Any = None
+        self._every = 1
         self._asked = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._ask)
@@ -44,13 +49,26 @@ class StoppingObserver(RecordObserver):
     def _ask(self, number: int, frame: Any) -> None:
         self._asked = True
 
+    def after_init(self, algo: Any) -> None:
+        super().after_init(algo)
+        self._agent = algo
+        self._every = max(1, int(algo.max_epochs) // SAVES_PER_RUN)
+
     def after_print_stats(self, frame: int, epoch_num: int, total_time: float) -> None:
         super().after_print_stats(frame, epoch_num, total_time)
         if self._asked:
             raise KeyboardInterrupt
+        if epoch_num % self._every == 0:
+            self.save()
+
+    def save(self) -> None:
+        """Replaces the checkpoint in one step: a process killed meanwhile leaves the old one."""
+        self._agent.save(str(self._folder / "saving"))
+        (self._folder / "saving.pth").replace(self._folder / "last.pth")
+        self._write({"saved": int(self._agent.epoch_num)})
 
 
-def _train(job: dict[str, Any], observer: RecordObserver) -> int:
+def _train(job: dict[str, Any], observer: SavingObserver) -> int:
     from rl_games.common import env_configurations, vecenv
     from rl_games.torch_runner import Runner
 
@@ -59,14 +77,6 @@ def _train(job: dict[str, Any], observer: RecordObserver) -> int:
     env_configurations.register(VECENV, {"vecenv_type": VECENV, "env_creator": lambda **kwargs: None})
     runner = Runner(observer)
     runner.load(job["config"])
-    agents: list[Any] = []
-    build = runner.algo_factory.create
-
-    def building(*args: Any, **kwargs: Any) -> Any:
-        agents.append(build(*args, **kwargs))
-        return agents[-1]
-
-    runner.algo_factory.create = building
     arguments = {"train": True, "play": False} | ({"checkpoint": job["checkpoint"]} if job["checkpoint"] else {})
     stopped = False
     try:
@@ -74,9 +84,7 @@ def _train(job: dict[str, Any], observer: RecordObserver) -> int:
     except KeyboardInterrupt:
         stopped = True
     observer.flush()
-    for agent in agents:
-        agent.save(str(Path(job["folder"]) / "saving"))
-        Path(job["folder"], "saving.pth").replace(Path(job["folder"], "last.pth"))
+    observer.save()
     return 130 if stopped else 0
 
 

@@ -105,7 +105,7 @@ def fit(
     found = None if central is None else _minibatch(central, (num_envs, horizon), legal_seq, author, None)
     if mini_epochs is not None:
         config["mini_epochs"] = mini_epochs
-    notes += [*_process_notes(config), *_version_notes()]
+    notes += [*_process_notes(config), *version_notes(installed_version())]
     passes = config.get("mini_epochs")
     result = Fit(num_envs, horizon, num_agents, passes, seq, main, found, tuple(notes))
     _write(config, result)
@@ -241,9 +241,8 @@ def _process_notes(config: Config) -> list[str]:
     return [f"processes: {processes}; num_envs and batch_size are those of each"]
 
 
-def _version_notes() -> list[str]:
-    """A line where the installed rl_games is not one that the rules were tried with."""
-    version = installed_version()
+def version_notes(version: str | None) -> list[str]:
+    """A line where this version of rl_games is not one that the rules were tried with."""
     if version is None or version in TRIED_VERSIONS:
         return []
     tried = " and ".join(TRIED_VERSIONS)

@@ -8,12 +8,12 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from batchwright.adapters.rl_games_fit import fit
+from batchwright.adapters.rl_games_fit import fit, version_notes
 from batchwright.config.load import Resolved, resolve
 from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
@@ -123,6 +123,7 @@ def prepare(
     if not isinstance(named, str) or not named:
         raise UserError("the config names no environment.", ["--env CartPole-v1"])
     versions, pools = probe(python, named)
+    lines += [f"         {note}" for note in version_notes(versions["rl-games"]) if note not in "\n".join(lines)]
     engine = engine or ("envpool" if pools else "gymnasium")
     if engine not in versions or (engine == "envpool" and not pools):
         reason = "is not installed for" if engine not in versions else f"has no {named} in"
@@ -212,9 +213,13 @@ def _run(run: RunDir, plan: Plan, body: dict[str, Any], checkpoint: Path | None,
             ):
                 for line in lines:
                     record = json.loads(line)
-                    if record["iteration"] > last:
-                        last = record["iteration"]
-                        recorder.on_record(record, b"")
+                    if "saved" in record:
+                        remember(run, _identity(run))
+                        continue
+                    if record["iteration"] <= last:  # a kill came after the checkpoint: these epochs are made again
+                        _cut_back(recorder, past, record["iteration"])
+                    last = record["iteration"]
+                    recorder.on_record(record, b"")
                     if stop_requested() and not asked:
                         asked = True
                         process.terminate()  # it saves after its epoch
@@ -224,6 +229,13 @@ def _run(run: RunDir, plan: Plan, body: dict[str, Any], checkpoint: Path | None,
             recorder.close()
         remember(run, _identity(run))
         return _end(run, plan, events, code, last, options)
+
+
+def _cut_back(recorder: RunRecorder, past: Sequence[Mapping[str, Any]], iteration: int) -> None:
+    """Drops the records from this iteration on."""
+    dropped = recorder.cut_after(iteration - 1)
+    recorder.restore([record for record in past if record["iteration"] < iteration])
+    recorder.on_warning("resume", iteration, f"the checkpoint is older than the record: {dropped} epochs again")
 
 
 def _identity(run: RunDir) -> str:

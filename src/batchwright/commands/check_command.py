@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any, Protocol, cast
 
 from batchwright.adapters import rl_games_check
-from batchwright.adapters.batch_check import ACCEPTS, Batches, Verdict, nearest_sound, numbers_of_config
+from batchwright.adapters.batch_check import ACCEPTS, DROPS, Batches, Verdict, nearest_sound, numbers_of_config
 from batchwright.adapters.foreign_config import read_foreign_config
 from batchwright.adapters.rl_games_fit import DEFAULT_SEQ_LENGTH
 from batchwright.commands.parser import Parser, whole
@@ -26,6 +26,16 @@ NUMBERS = {
     "devices": "devices that share the environments (brax)",
     "central_minibatch_size": "rows of a minibatch of the central value network (rl_games)",
 }
+EPOCHS = "epochs"
+EPOCH_WORDS = (
+    "mini_epochs",
+    "num_learning_epochs",
+    "n_epochs",
+    "learning_epochs",
+    "num_updates_per_batch",
+    "update_epochs",
+)
+"""The same in the words of the trainers."""
 UNSOUND = 1
 
 
@@ -54,6 +64,7 @@ def check(words: list[str]) -> int:
     )
     for name, text in NUMBERS.items():
         parser.add_argument(_flag(name), metavar="N", help=text)
+    parser.add_argument("--epochs", metavar="N", help="passes over a rollout: how often rows are trained on")
     parser.add_argument("--recurrent", action="store_true", help="the network has memory")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     trainer = _named_trainer(words)
@@ -62,10 +73,11 @@ def check(words: list[str]) -> int:
     batches = _batches(stated, checker)
     verdict = checker.check(batches)
     near = [] if verdict.outcome == ACCEPTS else nearest_sound(checker.check, batches, checker.KNOBS)
+    epochs = None if stated[EPOCHS] is None else whole("--epochs", stated[EPOCHS], 1)
     if stated["json"]:
-        print(json.dumps(_record(trainer, checker, verdict, near), indent=2))
+        print(json.dumps(_record(trainer, checker, verdict, near, epochs), indent=2))
     else:
-        print(_text(checker, verdict, near))
+        print(_text(checker, verdict, near, epochs))
     return 0 if verdict.outcome == ACCEPTS else UNSOUND
 
 
@@ -90,6 +102,7 @@ def _flag(name: str) -> str:
 def _in_our_words(words: list[str], theirs: Mapping[str, str]) -> list[str]:
     """Flags in the trainer's own words, with underscores or dashes, become ours."""
     ours = {word: name for name, word in theirs.items()} | {name: name for name in NUMBERS}
+    ours |= dict.fromkeys(EPOCH_WORDS, EPOCHS)
     found = []
     for word in words:
         name, is_joined, value = word.removeprefix("--").partition("=")
@@ -137,12 +150,15 @@ def _version_note(checker: Checker) -> str | None:
     return f"{checker.TITLE} {version} is installed; the rule is that of {checker.TRIED}"
 
 
-def _record(trainer: str, checker: Checker, verdict: Verdict, near: list[dict[str, int]]) -> dict[str, Any]:
+def _record(
+    trainer: str, checker: Checker, verdict: Verdict, near: list[dict[str, int]], epochs: int | None
+) -> dict[str, Any]:
     return {
         "trainer": trainer,
         "outcome": verdict.outcome,
         "detail": verdict.detail,
         "dropped_rows": verdict.dropped_rows,
+        "epochs": epochs,
         "minibatch_rows": list(verdict.minibatch_rows),
         "nearest": [{checker.WORDS.get(name, name): value for name, value in change.items()} for change in near],
         "rule_of_version": checker.TRIED,
@@ -150,8 +166,13 @@ def _record(trainer: str, checker: Checker, verdict: Verdict, near: list[dict[st
     }
 
 
-def _text(checker: Checker, verdict: Verdict, near: list[dict[str, int]]) -> str:
+def _text(checker: Checker, verdict: Verdict, near: list[dict[str, int]], epochs: int | None) -> str:
     lines = [f"{checker.TITLE} {checker.TRIED}: {verdict.outcome}", f"  {verdict.detail}"]
+    if epochs is not None and verdict.outcome == ACCEPTS:
+        lines.append(f"  {epochs} epochs: every row is trained on {epochs} times in an iteration.")
+    if epochs is not None and verdict.outcome == DROPS:
+        lost = verdict.dropped_rows
+        lines.append(f"  {epochs} epochs: {lost} x {epochs} = {lost * epochs} rows are not trained on in an iteration.")
     for change in near:
         lines += [f"  sound: {checker.WORDS.get(name, name)} {value}" for name, value in change.items()]
     note = _version_note(checker)
