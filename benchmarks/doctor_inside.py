@@ -11,9 +11,8 @@ import io
 from importlib import metadata
 from typing import Any
 
-from checkers import rl_games_config, train_rl_games
-
 from batchwright.adapters.batch_check import Batches
+from checkers import rl_games_config, train_rl_games
 
 PLANTED, USUAL = 1.0, 3e-4
 NAME = "learning-rate-too-high"

@@ -100,7 +100,8 @@ class UpdateMeter:
 
     def _measure(self, minibatch: Any) -> None:
         actor, old = self._algorithm.actor, minibatch.old_distribution_params
-        new = tuple(params[: len(before)].detach() for params, before in zip(actor.output_distribution_params, old))
+        held = zip(actor.output_distribution_params, old, strict=True)
+        new = tuple(params[: len(before)].detach() for params, before in held)  # rows of mirrored copies come after
         self._kl.append(actor.get_kl_divergence(old, new).mean().item())
         before = minibatch.old_actions_log_prob.squeeze()
         ratio = (actor.get_output_log_prob(minibatch.actions).detach().squeeze() - before).exp()
