@@ -41,9 +41,9 @@ def checkers(report: dict[str, Any]) -> str:
     if "fit" in report:
         found = report["fit"]
         parts.append(
-            f"Fitted configs: {found['cases']} (11 numbers of environments from 1 to 2048 x plain, central value, LSTM, "
-            f"horizon 5, two agents). rl_games {found['version']} refuses {found['unfitted_refused']} of them as they "
-            f"are, and trains {found['fitted_trained_2_epochs']} for 2 epochs once they are fitted."
+            f"Fitted configs: {found['cases']} (11 numbers of environments from 1 to 2048 x plain, central value, "
+            f"LSTM, horizon 5, two agents). rl_games {found['version']} refuses {found['unfitted_refused']} of them "
+            f"as they are, and trains {found['fitted_trained_2_epochs']} for 2 epochs once they are fitted."
         )
     if "doctor" in report:
         said = [f"- {name}: {lines[0].removeprefix('doctor: ')}" for name, lines in report["doctor"]["lines"].items()]

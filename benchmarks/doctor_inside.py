@@ -16,17 +16,19 @@ from checkers import rl_games_config, train_rl_games
 
 PLANTED, USUAL = 1.0, 3e-4
 NAME = "learning-rate-too-high"
+ITERATIONS = 20
 
 
 def doctor_callbacks() -> dict[str, Any]:
-    trainings = {"rl_games": in_rl_games, "rsl_rl": lambda rate: in_rsl_rl(rate)[0]}
-    trainings["rsl_rl with memory"] = lambda rate: in_rsl_rl(rate, recurrent=True)[0]
-    lines = {name: train(PLANTED) for name, train in trainings.items()}
-    wrong = [f"{name}: {NAME} was not said" for name, said in lines.items() if not _named(said)]
-    wrong += [f"{name}: {NAME} at {USUAL}" for name, train in trainings.items() if _named(train(USUAL))]
-    for recurrent in (False, True):
-        beside, alone = (in_rsl_rl(USUAL, recurrent, doctor)[1] for doctor in (True, False))
-        wrong += [] if beside == alone else [f"rsl_rl: the doctor changed the training, recurrent {recurrent}"]
+    lines, wrong = {"rl_games": in_rl_games(PLANTED)}, []
+    usual = {"rl_games": in_rl_games(USUAL)}
+    for name, recurrent in (("rsl_rl", False), ("rsl_rl with memory", True)):
+        lines[name] = in_rsl_rl(PLANTED, recurrent)[0]
+        usual[name], beside = in_rsl_rl(USUAL, recurrent)
+        if beside != in_rsl_rl(USUAL, recurrent, doctor=False)[1]:
+            wrong.append(f"{name}: the doctor changed the training")
+    wrong += [f"{name}: {NAME} was not said" for name, said in lines.items() if not _named(said)]
+    wrong += [f"{name}: {NAME} at {USUAL}" for name, said in usual.items() if _named(said)]
     versions = {name: metadata.version(name) for name in ("rl-games", "rsl-rl-lib")}
     return {"version": versions, "lines": lines, "disagreements": wrong}
 
@@ -36,7 +38,7 @@ def _named(lines: list[str]) -> bool:
 
 
 def in_rl_games(learning_rate: float) -> list[str]:
-    """The doctor's lines of 40 epochs."""
+    """The doctor's lines of a short training."""
     from batchwright.adapters.rl_games_observer import DoctorObserver
 
     config = rl_games_config(Batches(8, 16, minibatch_size=32))
@@ -46,13 +48,13 @@ def in_rl_games(learning_rate: float) -> list[str]:
     lines: list[str] = []
     observer = DoctorObserver(lines.append)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(ValueError):  # NaN ends it
-        train_rl_games(config, 40, observer)
+        train_rl_games(config, ITERATIONS, observer)
     observer.finish()
     return lines
 
 
 def in_rsl_rl(learning_rate: float, recurrent: bool = False, doctor: bool = True) -> tuple[list[str], list[float]]:
-    """The doctor's lines of 40 iterations, and the weights at their end."""
+    """The doctor's lines of a short training, and the weights at their end."""
     import torch
     from rsl_rl.runners import OnPolicyRunner
 
@@ -64,7 +66,7 @@ def in_rsl_rl(learning_rate: float, recurrent: bool = False, doctor: bool = True
         runner = OnPolicyRunner(_flat_env(), rsl_rl_config(learning_rate, recurrent), log_dir=None, device="cpu")
         logger = DoctorLogger(runner, lines.append) if doctor else None
         with contextlib.suppress(ValueError, RuntimeError):  # NaN ends it
-            runner.learn(40)
+            runner.learn(ITERATIONS)
         if logger is not None:
             logger.finish()
     return lines, torch.cat([weights.detach().ravel() for weights in runner.alg.actor.parameters()]).tolist()
