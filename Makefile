@@ -6,13 +6,17 @@ BIN := $(VENV)/bin
 WORKERS := -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test quick check docs bench torture browser lerobot clean
+.PHONY: demo test long quick check docs bench torture browser lerobot clean
 
 demo: $(VENV)/.core
 	$(BIN)/batchwright train CartPole-v1 --show-plan
 
 test: check browser
 	$(BIN)/pytest $(WORKERS)
+
+# make test, and the claims that it holds for one engine, algorithm or format, for all of them (tests/long.txt).
+long: check browser
+	HYPOTHESIS_PROFILE=long $(BIN)/pytest $(WORKERS) --long
 
 # For work in progress, in under two minutes: make check, and the tests that take under a second each. The others are
 # named in tests/slow.txt; what takes longer than a second here is listed at the end and belongs there.

@@ -1,4 +1,5 @@
-"""Hypothesis draws the same examples every time, so that CI is repeatable; HYPOTHESIS_PROFILE=search looks further."""
+"""Hypothesis draws the same examples every time, so that CI is repeatable; HYPOTHESIS_PROFILE=long draws more of them,
+HYPOTHESIS_PROFILE=search other ones."""
 
 import atexit
 import importlib.util
@@ -27,7 +28,8 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="batchwright-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 set_up_jax()
 
-settings.register_profile("ci", derandomize=True, deadline=None, database=None, max_examples=150)
+settings.register_profile("ci", derandomize=True, deadline=None, database=None, max_examples=50)
+settings.register_profile("long", derandomize=True, deadline=None, database=None, max_examples=300)
 settings.register_profile(
     "search",
     deadline=None,
@@ -38,6 +40,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").split())
 """Tests that take more than about a second, by file or by function: `make quick` leaves them out."""
+LONG = frozenset(Path(__file__).with_name("long.txt").read_text(encoding="utf-8").splitlines())
+"""Tests, with their parameters, that repeat a claim for one more engine, algorithm or format: for `make long`."""
 LONGEST_FIRST = ("tests/test_readme.py", "tests/runs/test_kills.py", "tests/test_examples.py")
 """Files whose single tests take longest: begun last, one of them would keep one worker busy while the other waits."""
 OPTIMISED = (
@@ -50,6 +54,10 @@ OPTIMISED = (
 HAS_BROWSER = shutil.which("chromium") is not None and importlib.util.find_spec("playwright") is not None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the tests of tests/long.txt too")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks slow tests, puts the longest first, and leaves the tests in a browser out where there is none."""
     for item in items:
@@ -57,11 +65,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if SLOW & {function, function.split("::")[0]}:
             item.add_marker("slow")
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST_FIRST))
-    if HAS_BROWSER:
-        return
-    left_out = [item for item in items if item.get_closest_marker("browser")]
-    items[:] = [item for item in items if item not in left_out]
-    config.hook.pytest_deselected(items=left_out)
+    asked = config.getoption("--long") or any("::" in word for word in config.args)
+    left_out = [
+        item
+        for item in items
+        if (not HAS_BROWSER and item.get_closest_marker("browser")) or (not asked and item.nodeid in LONG)
+    ]
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -124,7 +124,7 @@ def test_random_flags_are_planned_or_refused() -> None:
     assert min(codes[0], codes[2]) > COMMANDS / 8  # the draw reaches plans and refusals
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(
     words=st.lists(
         st.sampled_from(["--" + name.replace("_", "-") for name in FIELDS] + ["--for", "--preset", "--json", "--hold"])
@@ -259,7 +259,7 @@ def test_random_files_go_through_the_command(tmp_path: Path) -> None:
         assert_civil(answer, seconds, content)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_arbitrary_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "fuzz.yaml"
