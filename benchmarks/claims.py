@@ -88,8 +88,8 @@ def make_learner(mode: str, outliers: bool = False) -> OnPolicyLearner:
     learner = make_on_policy_learner(plan, ENV)
     if outliers:
         task = WithOutliers(OWN_TASKS[ENV].load())
-        learner.engine = JaxEngine(task, learner.engine.num_envs)
-        learner.collect = learner._make_collect()
+        learner.engine = learner.session.engine = JaxEngine(task, learner.engine.num_envs)
+        learner.session.set_collect_steps(learner.collect_steps)
     return learner
 
 
@@ -97,7 +97,7 @@ def learn(
     learner: OnPolicyLearner, seed: int, enough: Callable[[OnPolicyState, dict[str, Any]], bool]
 ) -> dict[str, Any]:
     """One run: where it stood at equal data and at equal updates, and what it took to be solved."""
-    learner.streams = Streams(seed)
+    learner.streams = learner.session.streams = Streams(seed)
     state, found, seconds = learner.start(), {"seed": seed}, 0.0
     while not enough(state, found):
         began = time.process_time()
@@ -123,7 +123,7 @@ def learn(
 @cache
 def _evaluator() -> Any:
     plan = batchwright.plan(ENV, engine="jax", num_envs=20, rollout_steps=64, total_steps=1)
-    return make_on_policy_learner(plan, ENV).make_evaluator(20)
+    return make_on_policy_learner(plan, ENV).session.make_evaluator(20)
 
 
 def evaluate(state: OnPolicyState) -> float:
@@ -134,7 +134,7 @@ def evaluate(state: OnPolicyState) -> float:
 def gradients(seed: int) -> list[dict[str, Any]]:
     """Spread of one update's gradient around its mean, by mode, at several stages of one run of the batch mode."""
     learner = make_learner(BATCH)
-    learner.streams = Streams(seed)
+    learner.streams = learner.session.streams = Streams(seed)
     gradient = jax.jit(_gradient_of(learner))
     state, rows = learner.start(), []
     for stage in STAGES:

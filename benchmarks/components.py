@@ -196,7 +196,7 @@ def main() -> None:
                 continue
             with _held(stated.lock):
                 learner = make_learner(TASKS[name], form)
-                evaluator = learner.make_evaluator(EVAL_EPISODES)
+                evaluator = learner.session.make_evaluator(EVAL_EPISODES)
                 report["random"].setdefault(name, random_score(learner, evaluator))
                 for seed in missing:
                     if time.monotonic() > end:

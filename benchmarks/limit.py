@@ -48,7 +48,7 @@ def limit(env: str, engine: str, num_envs: int, steps: int, minibatch: int, epoc
     whole, update, alone = [], [], []
     for number in range(1, ROUNDS + 1):
         # The first iteration after a start compiles EnvPool's rollout: it is not timed, on either side.
-        state, result = learner.iterate(replace(state, collect_state=learner.start_engine(number)))
+        state, result = learner.iterate(replace(state, collect_state=learner.session.start(number)))
         actions = [result.collected.actions]
         for _ in range(ITERATIONS):
             begin = time.perf_counter()
@@ -77,7 +77,7 @@ def steps_alone(learner: Any, number: int, actions: list[Any]) -> list[float]:
     """Seconds of each rollout after the first, which compiles, with the environments and nothing else."""
     import jax
 
-    state = learner.start_engine(number).engine
+    state = learner.session.start(number).engine
 
     @jax.jit
     def run(state: Any, action_TND: Any) -> Any:

@@ -15,7 +15,8 @@ from batchwright.collect.compiled_rollouts import initial_collect_state, make_co
 from batchwright.collect.host_rollouts import host_collect_state, make_host_collect
 from batchwright.data.rollout import Episodes, Rollout
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, make_engine
-from batchwright.nets.policy import ObsStats, make_policy
+from batchwright.nets.policy import ObsStats
+from batchwright.nets.policy_factory import make_policy
 
 T, N = 40, 3
 STATS = ObsStats(np.zeros(4, np.float32), np.ones(4, np.float32))

@@ -17,7 +17,7 @@ from batchwright.collect.host_rollouts import host_collect_state, make_host_coll
 from batchwright.core.errors import UserError
 from batchwright.data.rollout import CollectResult, Episodes, Rollout
 from batchwright.envs.engines import CompiledEngine, HostEngine, make_engine
-from batchwright.nets.policy import make_policy
+from batchwright.nets.policy_factory import make_policy
 
 CHUNK, ROOM = 16, 500
 

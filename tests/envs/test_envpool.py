@@ -15,7 +15,7 @@ from driving import drive
 
 from batchwright.core.errors import UserError
 from batchwright.envs.engines import env_seeds
-from batchwright.envs.engines.envpool_engine import default_threads
+from batchwright.envs.envpool_source import default_threads
 
 Make = Any
 

@@ -13,7 +13,8 @@ import special_envs  # noqa: F401 - registers its environments
 from batchwright.collect.host_rollouts import make_host_collect, start_host
 from batchwright.core.errors import UserError
 from batchwright.envs.engines import HostEngine
-from batchwright.nets.policy import ObsStats, make_policy
+from batchwright.nets.policy import ObsStats
+from batchwright.nets.policy_factory import make_policy
 
 FILE = str(Path(__file__).with_name("special_envs.py"))
 STATS = ObsStats(np.zeros(1, np.float32), np.ones(1, np.float32))

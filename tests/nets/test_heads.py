@@ -11,7 +11,8 @@ import pytest
 
 from batchwright.core.errors import UserError
 from batchwright.envs.spaces import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Spec, TupleSpace, box
-from batchwright.nets.heads import Heads, make_heads
+from batchwright.nets.head_layout import make_heads
+from batchwright.nets.heads import Heads
 from batchwright.nets.policy import make_to_env
 
 NESTED = DictSpace(

@@ -13,7 +13,7 @@ import pytest
 from batchwright.core.errors import UserError
 from batchwright.envs.masks import flat_mask, mask_size, refuse_empty
 from batchwright.envs.spaces import DictSpace, Discrete, MultiBinary, MultiDiscrete, TupleSpace, box
-from batchwright.nets.heads import make_heads
+from batchwright.nets.head_layout import make_heads
 
 SPEC = DictSpace(
     (

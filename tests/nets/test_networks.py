@@ -14,7 +14,8 @@ from batchwright.envs.spaces import Box, DictSpace, Discrete, MultiBinary, Multi
 from batchwright.nets.convolutions import conv_layers, convolve
 from batchwright.nets.networks import Inputs, Network
 from batchwright.nets.param_roles import param_name, param_roles, value_only_params
-from batchwright.nets.policy import ObsStats, Policy, make_policy
+from batchwright.nets.policy import ObsStats, Policy
+from batchwright.nets.policy_factory import make_policy
 from batchwright.planning.network_plan import conv_layers_for
 
 MIXED = DictSpace(

@@ -10,7 +10,7 @@ import pytest
 from batchwright.core.errors import UserError
 from batchwright.envs.spaces import DictSpace, Discrete, box
 from batchwright.nets.convolutions import conv_layers, convolve, patches
-from batchwright.nets.networks import host_rng
+from batchwright.nets.initial_weights import host_rng
 from batchwright.nets.replay_nets import make_reward_network
 from batchwright.planning.network_plan import CONV_LAYERS
 from batchwright.reward.reward_model import RewardModel

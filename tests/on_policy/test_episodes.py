@@ -14,7 +14,7 @@ from batchwright.api import prepare
 from batchwright.data.rollout import Rollout
 from batchwright.envs.spaces import Box, Discrete
 from batchwright.nets.normalise import ObsStats
-from batchwright.nets.policy import make_policy
+from batchwright.nets.policy_factory import make_policy
 from batchwright.on_policy.episode_learner import room
 from batchwright.on_policy.episode_update import episode_orders, make_episode_update
 from batchwright.on_policy.on_policy_factory import make_on_policy_learner
@@ -86,7 +86,7 @@ def test_rollouts_of_any_length_share_one_program() -> None:
         lengths.add(int(result.collected.episodes.lengths.max()))
     assert len(lengths) > 1
     assert learner.update._cache_size() == 1  # type: ignore[attr-defined]
-    assert learner.collect._cache_size() == 1  # type: ignore[attr-defined]
+    assert learner.session.collect._cache_size() == 1  # type: ignore[attr-defined]
 
 
 def test_room_is_the_time_limit_where_that_is_small_and_grows_in_steps_elsewhere() -> None:

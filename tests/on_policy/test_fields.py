@@ -11,7 +11,7 @@ from batchwright.config.schema import Learning, Rewards
 from batchwright.on_policy.on_policy_factory import make_on_policy_learner
 from batchwright.on_policy.on_policy_learner import OnPolicyLearner
 from batchwright.on_policy.on_policy_settings import OnPolicySettings
-from batchwright.runs.engine_state import digest
+from batchwright.runs.engine_learner import digest
 from run_batchwright import plan
 
 BASE: dict[str, Any] = {
@@ -92,7 +92,9 @@ def parameters(**wishes: Any) -> str:
     key = repr((settings.update, factor_matters, settings.components, named))
     if key not in LEARNERS:
         LEARNERS[key] = made_learner = make_on_policy_learner(made, str(made.task.name))
-        made_learner.collect = COLLECT.setdefault(repr((settings.components, named)), made_learner.collect)
+        made_learner.session.collect = COLLECT.setdefault(
+            repr((settings.components, named)), made_learner.session.collect
+        )
     learner = LEARNERS[key]
     learner.on_policy_settings = settings
     state = learner.start()

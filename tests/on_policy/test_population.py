@@ -30,7 +30,7 @@ def test_collect_and_update_vmap_over_learning_rates_and_seeds() -> None:
     learner = make_on_policy_learner(plan(env="CartPole-v1", engine="jax", **SETTINGS), "CartPole-v1")
 
     def iteration(train: Any, collect_state: Any, stats: Any, noise: Any, hyper: Any, order: Any) -> Any:
-        collect_state, rollout, episodes = learner.collect(train.params, stats, collect_state, noise)
+        collect_state, rollout, episodes = learner.session.collect(train.params, stats, collect_state, noise)
         return *learner.update(train, rollout, stats, hyper, order), collect_state, episodes
 
     members = []

@@ -17,7 +17,8 @@ from batchwright.envs.spaces import Discrete as Choice
 from batchwright.envs.spaces import TupleSpace, box
 from batchwright.nets.normalise import ObsStats, RunningMoments
 from batchwright.nets.param_roles import value_only_params
-from batchwright.nets.policy import Policy, make_policy
+from batchwright.nets.policy import Policy
+from batchwright.nets.policy_factory import make_policy
 from batchwright.on_policy import on_policy_update
 from batchwright.on_policy.normalisation import keep_outputs
 from batchwright.on_policy.on_policy_settings import UpdateSettings

@@ -11,7 +11,7 @@ import pytest
 
 from batchwright.config.schema import REPLAY, Learning, Replay
 from batchwright.replay.replay_learner import ReplayLearner, make_replay_learner
-from batchwright.runs.engine_state import digest
+from batchwright.runs.engine_learner import digest
 from run_batchwright import plan
 
 BASE: dict[str, Any] = {
@@ -81,7 +81,7 @@ COMPILED: dict[str, ReplayLearner] = {}
 
 def sample(learner: ReplayLearner) -> Any:
     """What is drawn for the updates of an iteration, after rollouts that were collected without one."""
-    learner.collect = COMPILED.setdefault("sac", learner).collect
+    learner.session.collect = COMPILED.setdefault("sac", learner).session.collect
     state = learner.start()
     for _ in range(2):
         state, _ = learner.iterate(state)
@@ -93,7 +93,7 @@ def parameters(algo: str, **changes: Any) -> str:
     late = {"epsilon_share": 0.9} if algo == "dqn" else {}  # beyond the warm-up, where every action is random
     learner = make_replay_learner(plan(env=ENVS[algo], algo=algo, **(BASE | late | changes)), ENVS[algo])
     compiled = COMPILED.setdefault(algo, learner)
-    learner.collect, learner.update.compiled = compiled.collect, compiled.update.compiled
+    learner.session.collect, learner.update.compiled = compiled.session.collect, compiled.update.compiled
     state = learner.start()
     for _ in range(5):
         state, _ = learner.iterate(state)

@@ -71,7 +71,7 @@ def test_identity_tasks_are_solved(env: str, algo: str, solved: float) -> None:
         **({"updates_per_target": 50} if algo == "dqn" else {}),
     )
     learner = make_replay_learner(made, env)
-    evaluate = learner.make_evaluator(16)
+    evaluate = learner.session.make_evaluator(16)
     for seed in range(1):
         learner.streams = Streams(seed)
         learner.buffer.table = EpisodeTable(learner.buffer.steps)
@@ -181,19 +181,19 @@ def test_the_buffer_takes_the_bytes_of_the_plan(env: str, algo: str, store_next_
 def test_numbers_that_are_not_finite_never_enter_the_buffer() -> None:
     learner = make_replay_learner(plan(**(SMALL | {"warmup_steps": 0})), "Pendulum-v1")
     state, _ = learner.iterate(learner.start())
-    collect, before = learner.collect, state
+    collect, before = learner.session.collect, state
 
     def broken(*words: Any) -> Any:
         collect_state, rollout, episodes = collect(*words)
         return collect_state, rollout._replace(obs=rollout.obs.at[3, 1].set(np.nan)), episodes
 
-    learner.collect = broken
+    learner.session.collect = broken
     state, result = learner.iterate(state)
     assert result.non_finite == "observation[0] of environment 1 at step 3 of the rollout is nan"
     assert state.counters.bad_iterations == 1
     assert learner.buffer.transitions == 20
     assert np.array_equal(state.train.params, before.train.params)
-    learner.collect = collect
+    learner.session.collect = collect
     for _ in range(3):
         state, result = learner.iterate(state)
         assert result.non_finite is None

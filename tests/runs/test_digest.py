@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from batchwright.runs.engine_state import DIGEST_SUMS, digest
+from batchwright.runs.engine_learner import DIGEST_SUMS, digest
 
 LARGE = 2 * 16 * DIGEST_SUMS + 1001  # float32 numbers: 16 rows of sums and a part of another
 SMALL = 1000

@@ -51,7 +51,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     monkeypatch.setattr(engine_choice, "measure_engines", made.measure)
     monkeypatch.setattr(engine_choice, "usable_cores", lambda: 2)
     monkeypatch.setattr(engine_choice, "usable_ram_bytes", lambda: 8 * GIB)
-    monkeypatch.setattr("batchwright.envs.engines.envpool_engine.default_threads", lambda name, num_envs: 2)
+    monkeypatch.setattr("batchwright.envs.envpool_source.default_threads", lambda name, num_envs: 2)
     return made
 
 

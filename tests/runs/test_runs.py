@@ -45,7 +45,7 @@ def test_identity_tasks_are_solved(env: str, solved: float, algo: str) -> None:
         gamma=0.5,
     )
     learner = make_on_policy_learner(made, env)
-    evaluate = learner.make_evaluator(16)
+    evaluate = learner.session.make_evaluator(16)
     for seed in range(3):
         learner.streams = Streams(seed)
         state = learner.start()
@@ -65,7 +65,7 @@ def test_images_are_learned_from() -> None:
     for _ in range(made["iterations"]):
         state, result = learner.iterate(state)
     assert result.metrics["first_ratio_error"] < 1e-5
-    found = learner.make_evaluator(16)(state.train.params, state.obs_stats(made["normalize_obs"]), 0)
+    found = learner.session.make_evaluator(16)(state.train.params, state.obs_stats(made["normalize_obs"]), 0)
     assert found.returns.mean() >= 15.0
 
 

@@ -219,7 +219,7 @@ def _run(run: RunDir, plan: Plan, body: dict[str, Any], checkpoint: Path | None,
                     if record["iteration"] <= last:  # a kill came after the checkpoint: these epochs are made again
                         _cut_back(recorder, past, record["iteration"])
                     last = record["iteration"]
-                    recorder.on_record(record, b"")
+                    recorder.on_record(record)
                     if stop_requested() and not asked:
                         asked = True
                         process.terminate()  # it saves after its epoch

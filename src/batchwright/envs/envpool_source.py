@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from batchwright.core.errors import UserError
+from batchwright.core.machine import usable_cores
 from batchwright.envs.spaces import Box, DictSpace, Spec, TupleSpace, from_gymnasium
 
 # Limits at or above this mean "none": EnvPool writes INT_MAX.
 NO_LIMIT_STEPS = 2**31 - 1
+# One step takes about a microsecond in these: handing it to another thread costs more.
+CHEAP_FAMILIES = ("classic_control", "toy_text", "minigrid", "jumanji", "highway")
 
 
 def is_installed() -> bool:
@@ -134,3 +137,8 @@ def _unbounded(spec: Spec) -> Spec:
         return spec
     low = np.where(spec.low == np.finfo(spec.dtype).tiny, -np.inf, spec.low).astype(spec.dtype)
     return Box(spec.shape, spec.dtype, low, spec.high)
+
+
+def default_threads(name: str, num_envs: int) -> int:
+    """One thread for cheap environments, else as many as there are cores and environments."""
+    return 1 if family(name) in CHEAP_FAMILIES else min(usable_cores(), num_envs)

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.nets.networks import Inputs, Layer, Network, host_rng, orthogonal, uniform
+from batchwright.nets.initial_weights import Layer, host_rng, orthogonal, uniform
+from batchwright.nets.networks import Inputs, Network
 from batchwright.planning.network_plan import CONV_FEATURES, conv_layers_for, too_small
 
 StartLayer = Callable[[np.random.Generator, int, int], Layer]

@@ -1,8 +1,8 @@
 """From a network's raw output to actions: one head per leaf of the action space, joined by summing log-probs.
 
 Inside the learner an action is one flat float32 vector (choices as whole numbers, boxes in units of half their range,
-before clipping); `Policy.to_env` turns it into the tree that engines take. What masks and unused boxes change is in
-`masked_actions`.
+before clipping); `Policy.to_env` turns it into the tree that engines take. `head_layout` makes the heads of a space;
+what masks and unused boxes change is in `masked_actions`.
 """
 
 # B any leading axes, P raw outputs, D numbers of one action, H heads, M booleans of one mask.
@@ -10,7 +10,6 @@ before clipping); `Policy.to_env` turns it into the tree that engines take. What
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.core.errors import UserError
-from batchwright.envs import spaces
-from batchwright.envs.masks import Activity
-from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
+from batchwright.envs.spaces import Spec
 from batchwright.nets import masked_actions
 from batchwright.nets.masked_actions import Condition
 
@@ -29,8 +25,6 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 SMALLEST_DRAW = np.float32(2**-25)
 """Half the step between float32 draws: stands for 0, whose logarithm would be an action that nobody would choose."""
 LOG_STD_RANGE = (-5.0, 2.0)
-WHOLE = "action"
-"""The name of the head of an action that has no parts."""
 
 
 @dataclass(frozen=True)
@@ -135,56 +129,6 @@ def _draw(rng: np.random.Generator, head: Head, shape: tuple[int, ...]) -> np.nd
     if head.kind == "choice":
         return np.asarray(-np.log(np.maximum(-np.log(u), SMALLEST_DRAW)))
     return np.asarray(np.log(u) - np.log(np.maximum(1.0 - u, SMALLEST_DRAW)))
-
-
-def make_heads(spec: Spec, activity: Mapping[str, Activity] | None = None) -> Heads:
-    """Heads for every leaf: one per choice, one per group of bits, one per box; `activity` as engines declare it."""
-    heads: list[Head] = []
-    raw = action = std = mask = 0
-    conditions = masked_actions.find_conditions(spec, activity or {})
-    for path, leaf in spaces.leaves(spec):
-        name = spaces.path_name(path) or WHOLE
-        if isinstance(leaf, (Discrete, MultiDiscrete)):
-            choices = (leaf.n,) if isinstance(leaf, Discrete) else leaf.nvec
-            for k, n in enumerate(choices):
-                label = name if isinstance(leaf, Discrete) else f"{name}[{k}]"
-                where = slice(raw, raw + n), slice(action, action + 1), slice(std, std), slice(mask, mask + n)
-                heads.append(Head(label, "choice", *where))
-                raw, action, mask = raw + n, action + 1, mask + n
-            continue
-        size = leaf.n if isinstance(leaf, MultiBinary) else math.prod(leaf.shape)
-        kind = "bits" if isinstance(leaf, MultiBinary) else "box"
-        width, booleans = (size, 0) if kind == "box" else (0, 2 * size)
-        if isinstance(leaf, Box):
-            _refuse_half_bounded(name, leaf)
-        where = (
-            slice(raw, raw + size),
-            slice(action, action + size),
-            slice(std, std + width),
-            slice(mask, mask + booleans),
-        )
-        heads.append(Head(name, kind, *where, conditions.get(name)))
-        raw, action, std, mask = raw + size, action + size, std + width, mask + booleans
-    return Heads(spec, tuple(heads), raw, action, std)
-
-
-def action_label(name: str) -> str:
-    """How messages call a part of the action; the whole of it is just the action."""
-    return "the action" if name in ("", WHOLE) else f"the action {name!r}"
-
-
-def _refuse_half_bounded(name: str, leaf: Box) -> None:
-    if leaf.dtype.kind != "f":
-        raise UserError(
-            f"{action_label(name)} is a Box of {leaf.dtype}; a Box of floats is supported.",
-            ["wrap the environment: Discrete or MultiDiscrete for whole numbers"],
-        )
-    finite = np.isfinite(leaf.low), np.isfinite(leaf.high)
-    if not np.array_equal(*finite):
-        raise UserError(
-            f"{action_label(name)} is bounded on one side only.",
-            ["wrap the environment with bounds on both sides, or none"],
-        )
 
 
 def _log_std(params: Any, head: Head) -> jax.Array:

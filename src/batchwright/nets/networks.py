@@ -2,7 +2,7 @@
 
 A network of your own is two functions in a `Network`: `init(key) -> params` (any tree of float32 arrays) and
 `apply(params, inputs) -> (raw [B, P], values [B, K])`, where `inputs` is what `Inputs` makes of an observation.
-Networks of images are in `convolutions`, those of replay learning in `replay_nets`.
+Networks of images are in `convolutions`, those of replay learning in `replay_nets`, first weights in `initial_weights`.
 """
 
 # B rows, V numbers of one observation, P raw outputs for the heads, K reward components.
@@ -20,12 +20,10 @@ import numpy as np
 
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
+from batchwright.nets.initial_weights import Layer, host_rng, orthogonal
 from batchwright.planning.network_plan import has_channels_first, image_size
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu, "elu": jax.nn.elu}
-
-Layer = dict[str, Any]
-"""Weights `w` [rows, columns] and bias `b` [columns]."""
 
 
 class Network(NamedTuple):
@@ -92,33 +90,6 @@ def _encode(leaf: spaces.Leaf, value: jax.Array) -> jax.Array:
 def channels_last(image: jax.Array) -> jax.Array:
     """An image with its channels last: EnvPool and frame stacks put them first."""
     return jnp.moveaxis(image, -3, -1) if has_channels_first(image.shape) else image
-
-
-def host_rng(key: jax.Array) -> np.random.Generator:
-    """A NumPy generator that depends on the key alone: JAX would compile the first draw of every shape."""
-    return np.random.Generator(np.random.PCG64(np.asarray(jax.random.key_data(key)).tolist()))
-
-
-def orthogonal(rng: np.random.Generator, rows: int, columns: int, gain: float) -> Layer:
-    """Weights with orthonormal rows or columns times `gain`, and no bias: the start of actor-critics."""
-    q, r = np.linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))))
-    q = q * np.sign(np.diag(r))
-    weights = gain * (q if rows >= columns else q.T)
-    return {"w": weights.astype(np.float32), "b": np.zeros(columns, np.float32)}
-
-
-def uniform(rng: np.random.Generator, rows: int, columns: int) -> Layer:
-    """Weights and bias, uniform within 1 / sqrt(rows): the start that published SAC and DQN figures go with."""
-    bound = 1.0 / math.sqrt(max(rows, 1))
-    return {
-        "w": rng.uniform(-bound, bound, (rows, columns)).astype(np.float32),
-        "b": rng.uniform(-bound, bound, columns).astype(np.float32),
-    }
-
-
-def uniform_tower(rng: np.random.Generator, inputs: int, hidden: Sequence[int], outputs: int) -> list[Layer]:
-    """The layers of one network of vectors."""
-    return [uniform(rng, a, b) for a, b in pairwise((inputs, *hidden, outputs))]
 
 
 def run_tower(layers: Sequence[Layer], x: jax.Array, activation: Callable[[jax.Array], jax.Array]) -> jax.Array:

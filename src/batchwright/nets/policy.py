@@ -9,7 +9,7 @@ the guard against non-finite numbers are each one operation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,11 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from batchwright.envs import spaces
-from batchwright.envs.masks import Activity
 from batchwright.envs.spaces import Box, Discrete, Spec
-from batchwright.nets.convolutions import cnn
-from batchwright.nets.heads import Heads, make_heads
-from batchwright.nets.networks import Inputs, Network, mlp
+from batchwright.nets.heads import Heads
+from batchwright.nets.networks import Inputs, Network
 from batchwright.nets.normalise import ObsStats, normalise_obs
 
 NetworkMaker = Callable[[Inputs, int, int], Network]
@@ -83,28 +81,6 @@ class Policy:
             return self.outputs(flat, inputs_T)
         raw, value = jax.lax.map(lambda inputs: self.outputs(flat, inputs)[:2], inputs_T)
         return Outputs(raw, value, self.unravel(flat)["heads"])
-
-
-def make_policy(
-    observation: Spec,
-    action: Spec,
-    *,
-    num_values: int = 1,
-    hidden: tuple[int, ...] = (64, 64),
-    activation: str = "tanh",
-    log_std_start: float = 0.0,
-    network: NetworkMaker | None = None,
-    activity: Mapping[str, Activity] | None = None,
-) -> Policy:
-    """The policy for a pair of spaces; `network` replaces the built-in one, `activity` is what the engine declares."""
-    inputs, heads = Inputs(observation), make_heads(action, activity)
-    if network is not None:
-        net = network(inputs, heads.raw_size, num_values)
-    elif inputs.images:
-        net = cnn(inputs, heads.raw_size, num_values)
-    else:
-        net = mlp(inputs.vector_size, heads.raw_size, num_values, hidden, activation)
-    return assemble_policy(inputs, net, heads, num_values, log_std_start)
 
 
 def assemble_policy(

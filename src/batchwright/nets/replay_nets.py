@@ -17,18 +17,10 @@ from batchwright.core.errors import UserError
 from batchwright.envs import spaces
 from batchwright.envs.spaces import Box, Discrete, Spec
 from batchwright.nets.convolutions import conv_layers, convolve
-from batchwright.nets.heads import HALF_LOG_TWO_PI, Heads, action_label, make_heads
-from batchwright.nets.networks import (
-    ACTIVATIONS,
-    Inputs,
-    Layer,
-    Network,
-    channels_last,
-    host_rng,
-    run_tower,
-    uniform,
-    uniform_tower,
-)
+from batchwright.nets.head_layout import action_label, make_heads
+from batchwright.nets.heads import HALF_LOG_TWO_PI, Heads
+from batchwright.nets.initial_weights import Layer, host_rng, uniform, uniform_tower
+from batchwright.nets.networks import ACTIVATIONS, Inputs, Network, channels_last, run_tower
 from batchwright.nets.policy import Policy, assemble_policy, join_leaves, unraveller
 from batchwright.planning.network_plan import CONV_FEATURES
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.data.arrays import HostOrDevice
-from batchwright.data.rollout import Episodes, Rollout
+from batchwright.data.rollout import CollectResult, Episodes, Rollout
 from batchwright.learn.component_scaling import SMALLEST_STD, nested, tier_one, tier_two, varying
 from batchwright.learn.returns import running_returns
 from batchwright.nets.normalise import RunningMoments, batch_moments
@@ -71,6 +71,19 @@ class ComponentTracker:
     def columns(self) -> int:
         """Value heads: one per component, and one for the success signal where it is the target."""
         return len(self.names) + (self.settings.target == SUCCESS)
+
+    def start(self, num_envs: int) -> ComponentStats:
+        """Statistics before the first rollout."""
+        return start_component_stats(num_envs, len(self.names), self.columns)
+
+    def absorb(
+        self, stats: ComponentStats, collected: CollectResult, iteration: int
+    ) -> tuple[ComponentStats, ComponentScales, tuple[str, ...]]:
+        """The statistics with one more rollout, the scales of its update, and warnings for the user."""
+        stats, scales = self.update(stats, collected.rollout)
+        stats, warnings = self.warnings(stats, collected.rollout, collected.episodes, iteration)
+        stats, balanced = self.reweighting(stats, scales)
+        return stats, scales, (*warnings, *balanced)
 
     def update(self, stats: ComponentStats, rollout: Rollout) -> tuple[ComponentStats, ComponentScales]:
         """The statistics with one more rollout, and the scales of its update.

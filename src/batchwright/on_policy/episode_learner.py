@@ -20,6 +20,7 @@ from batchwright.on_policy.episode_update import EpisodeOrders, episode_orders, 
 from batchwright.on_policy.on_policy_learner import OnPolicyLearner
 from batchwright.on_policy.on_policy_state import Hyper, OnPolicyState
 from batchwright.on_policy.on_policy_update import Update
+from batchwright.runs.engine_session import EngineSession
 
 ROWS_AT_ONCE = 16_384
 """Rows that a rollout may have room for however short its episodes are: one program, 20 ms for their values."""
@@ -27,19 +28,36 @@ ROOM_FACTOR = 4
 """Where episodes may be longer, room comes in steps of this factor: each is one more program."""
 
 
-class EpisodeLearner(OnPolicyLearner):
-    """A learner whose rollouts are whole episodes, one to a column."""
-
-    column = "episode"
-
-    @property
-    def collect_steps(self) -> int:
-        return COMPILED_CHUNK_STEPS if self.engine.compiled else HOST_CHUNK_STEPS
+class EpisodeSession(EngineSession):
+    """Environments that begin anew in every iteration."""
 
     @property
     def resumes_from_state(self) -> bool:
         """Environments that are seeded in every iteration leave nothing to be replayed."""
         return self.engine.starts_at_once
+
+    def replay(self, iteration: int, actions: list[np.ndarray], saved: CollectState) -> CollectState:
+        engine = self.engine
+        assert isinstance(engine, CompiledEngine)
+        run = jax.jit(make_compiled_replay(engine, self.policy))
+        state = self.start(iteration).engine
+        for number, action_TND in enumerate(actions):
+            if number:
+                state, _ = engine.reset_all(state)
+            for chunk in action_TND.reshape(-1, self.collect_steps, *action_TND.shape[1:]):
+                state = run(state, jnp.asarray(chunk))
+        return saved._replace(engine=state)
+
+
+class EpisodeLearner(OnPolicyLearner):
+    """A learner whose rollouts are whole episodes, one to a column."""
+
+    column = "episode"
+    session_type = EpisodeSession
+
+    @property
+    def collect_steps(self) -> int:
+        return COMPILED_CHUNK_STEPS if self.engine.compiled else HOST_CHUNK_STEPS
 
     def collect_rollout(self, state: OnPolicyState, stats: ObsStats) -> CollectResult:
         iteration = int(state.counters.iteration)
@@ -47,7 +65,7 @@ class EpisodeLearner(OnPolicyLearner):
         collect_state, stands_still = self._begin(iteration, state, share_N)
 
         def play(collect_state: CollectState, chunk: int) -> Chunk:
-            return self.collect(state.train.params, stats, collect_state, self.noise(iteration, chunk))
+            return self.session.collect(state.train.params, stats, collect_state, self.noise(iteration, chunk))
 
         return play_shares(play, collect_state, share_N, self._room, stands_still=stands_still)
 
@@ -55,18 +73,6 @@ class EpisodeLearner(OnPolicyLearner):
         settings, stream = self.on_policy_settings, self.streams.number("minibatch-order", iteration)
         assert settings.episode_cut is not None
         return episode_orders(stream, np.asarray(rollout.valid), settings.update.epochs, settings.episode_cut)
-
-    def replay(self, iteration: int, actions: list[np.ndarray], saved: CollectState) -> CollectState:
-        engine = self.engine
-        assert isinstance(engine, CompiledEngine)
-        run = jax.jit(make_compiled_replay(engine, self.policy))
-        state = self.start_engine(iteration).engine
-        for number, action_TND in enumerate(actions):
-            if number:
-                state, _ = engine.reset_all(state)
-            for chunk in action_TND.reshape(-1, self.collect_steps, *action_TND.shape[1:]):
-                state = run(state, jnp.asarray(chunk))
-        return saved._replace(engine=state)
 
     def _make_update(self) -> Update:
         settings = self.on_policy_settings
@@ -84,7 +90,7 @@ class EpisodeLearner(OnPolicyLearner):
             return host_collect_state(obs, engine.num_envs, engine.mask, len(engine.reward_names)), stands_still
         assert isinstance(engine, CompiledEngine)
         if engine.starts_at_once:
-            return self.start_engine(iteration), False
+            return self.session.start(iteration), False
         if iteration == int(state.counters.engine_started):
             return state.collect_state, False
         anew, obs = engine.reset_all(state.collect_state.engine)

@@ -6,7 +6,8 @@ from batchwright.core.errors import UserError
 from batchwright.envs.engines import Engine
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.envs.reward_components import NO_COMPONENTS
-from batchwright.nets.policy import NetworkMaker, Policy, make_policy
+from batchwright.nets.policy import NetworkMaker, Policy
+from batchwright.nets.policy_factory import make_policy
 from batchwright.on_policy.episode_learner import EpisodeLearner
 from batchwright.on_policy.on_policy_learner import OnPolicyLearner
 from batchwright.on_policy.on_policy_settings import OnPolicySettings

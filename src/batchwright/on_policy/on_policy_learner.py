@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Hashable
@@ -13,64 +12,32 @@ import jax
 import numpy as np
 
 from batchwright.data.rollout import CollectResult, Rollout
-from batchwright.doctor.remedy import SLOW_ENTROPY
 from batchwright.envs.engines import Engine
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.envs.masks import refuse_empty
 from batchwright.nets.normalise import ObsStats, RunningMoments
 from batchwright.nets.param_roles import value_only_params
 from batchwright.nets.policy import Policy
-from batchwright.on_policy.component_stats import ComponentTracker, start_component_stats
-from batchwright.on_policy.normalisation import (
-    RolloutMoments,
-    make_measure,
-    merge_obs,
-    merge_rewards,
-    merge_targets,
-)
+from batchwright.on_policy.component_stats import ComponentTracker
+from batchwright.on_policy.normalisation import RolloutMoments, make_measure, merge_obs, merge_rewards, merge_targets
+from batchwright.on_policy.on_policy_programs import compile_ahead, on_policy_program_key
 from batchwright.on_policy.on_policy_settings import OnPolicySettings, Schedule
 from batchwright.on_policy.on_policy_state import Hyper, OnPolicyState, TrainState
 from batchwright.on_policy.on_policy_update import Update, make_update, start_train_state
-from batchwright.on_policy.remedies import (
-    decision_is_due,
-    good_state,
-    new_rollout_steps,
-    rescue,
-    resized_plan,
-    slow_entropy,
-    start_remedies,
-)
+from batchwright.on_policy.remedies import apply_remedy, decision_is_due, rescue, resized_plan, start_remedies
 from batchwright.planning.plan import Plan
-from batchwright.runs.engine_learner import EngineLearner
-from batchwright.runs.engine_state import (
+from batchwright.runs.engine_learner import (
     RECENT_EPISODES,
+    EngineLearner,
     count_iteration,
     digest,
-    iteration_record,
     learning_rate_factor,
 )
 from batchwright.runs.learner import Counters, Doctor, IterationResult, Record, SavedCheckpoint
 from batchwright.runs.non_finite import locate_in_params, locate_in_rollout
-from batchwright.runs.shared_programs import ARRAYS_OF_EVERY_RUN, SharedPrograms, program_key
+from batchwright.runs.shared_programs import SharedPrograms
 from batchwright.store.minibatches import shuffled_orders
 
-UPDATE_ARRAYS = frozenset(
-    {"gamma", "gae_lambda", "clip_range", "clip_schedule", "entropy_start", "entropy_end", "entropy_anneal"}
-    | {"entropy_episodes", "max_grad_norm", "weight_decay", "value_weight", "value_rate_factor", "kl_stop", "kl_target"}
-    | {"value_clip", "normalize_obs", "normalize_rewards"}
-)
-"""Numbers that an update takes as arrays, or that the host applies before it."""
-COLLECT_ARRAYS = (
-    UPDATE_ARRAYS
-    | {"minibatches", "minibatch_transitions", "epochs", "updates_per_iteration", "reuse", "advantage_norm", "baseline"}
-    | {"popart", "adam_beta2", "adam_eps"}
-)
-"""The same of a rollout, and what only the update has."""
-MEASURE_ARRAYS = COLLECT_ARRAYS - {"gamma", "normalize_obs", "normalize_rewards"}
-PROGRAM_ARRAYS = {"update": UPDATE_ARRAYS, "measure": MEASURE_ARRAYS}
-"""By program; those that are not named here collect."""
-SWITCHES = ("value_clip", "kl_stop")
-"""Numbers that an update takes as arrays, and has no code for where they are 0."""
 NOT_RECORDED = ("finite_rollout", "finite_parameters", "empty_masks", "transitions", "target_mean", "target_squares")
 """Metrics that only the learner itself needs."""
 
@@ -116,11 +83,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         self._compiling: threading.Thread | None = None
 
     def program_key(self, name: str) -> Hashable:
-        values = {name: quantity.value for name, quantity in self.plan.quantities.items()}
-        arrays = ARRAYS_OF_EVERY_RUN | PROGRAM_ARRAYS.get(name, COLLECT_ARRAYS)
-        switches = [bool(values.get(name)) for name in SWITCHES], values.get("learning_rate_schedule") == "kl-adaptive"
-        factor_matters = self.on_policy_settings.constants.value_rate_factor != 1.0
-        return program_key(name, self.env, values, arrays, str(switches), factor_matters, self.plan.algo)
+        return on_policy_program_key(name, self.env, self.plan)
 
     @property
     def collect_steps(self) -> int:
@@ -129,21 +92,18 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
     def start(self) -> OnPolicyState:
         settings = self.on_policy_settings
         params = self.policy.init(jax.random.key(self.streams.number("parameters", 0)))
-        components = self._components
         state = OnPolicyState(
             obs=RunningMoments.empty(self.policy.inputs.vector_size),
             recent_returns=np.full(RECENT_EPISODES, np.nan),
             counters=Counters.zero(),
-            collect_state=self.start_engine(0),
+            collect_state=self.session.start(0),
             train=start_train_state(params, settings.update),
             rewards=RunningMoments.empty(1),
             reward_carry=np.zeros(settings.columns, np.float32),
             targets=RunningMoments.empty(1),
-            components=None
-            if components is None
-            else start_component_stats(settings.columns, len(components.names), components.columns),
+            components=None if self._components is None else self._components.start(settings.columns),
         )
-        self._compile_update_ahead(state)
+        self._compiling = self._compile_update_ahead(state)
         if settings.run.doctor != "act":
             return state
         return replace(state, remedies=start_remedies(state, settings.rollout_steps))
@@ -158,7 +118,9 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
             collected = collected._replace(rollout=rollout)
         scaled = self._absorb_rewards(state, collected)
         order = self.minibatch_order(int(state.counters.iteration), collected.rollout)
-        self._wait_for_compilation()
+        if self._compiling is not None:
+            self._compiling.join()
+            self._compiling = None
         train, packed = self.update(state.train, collected.rollout, stats, scaled.hyper, order)
         metrics = packed.to_floats()
         non_finite = self._find_non_finite(collected.rollout, metrics, train.params)
@@ -170,13 +132,14 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
             non_finite=non_finite,
             params_before=None if non_finite is None else state.train.params,
             messages=scaled.messages,
+            reward_names=self.engine.reward_names,
         )
         return after, result
 
     def collect_rollout(self, state: OnPolicyState, stats: ObsStats) -> CollectResult:
         """The rollout of the next iteration."""
         noise = self.noise(int(state.counters.iteration))
-        collect_state, rollout, episodes = self.collect(state.train.params, stats, state.collect_state, noise)
+        collect_state, rollout, episodes = self.session.collect(state.train.params, stats, state.collect_state, noise)
         jax.block_until_ready(rollout)  # type: ignore[no-untyped-call]
         return CollectResult(collect_state, rollout, episodes, rollout.action, int(np.size(episodes.ended)))
 
@@ -213,35 +176,33 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         return None if state.remedies is None else rescue(state, state.remedies, reason)
 
     def record(self, state: OnPolicyState, result: IterationResult, iteration_seconds: float) -> Record:
-        record = iteration_record(state.counters, result, self.engine.reward_names, iteration_seconds)
-        record |= self.info_log.take() if self.info_log is not None else {}
+        record = super().record(state, result, iteration_seconds)
         record["updates_total"] = int(state.train.updates)
         record["parameters_digest"] = digest(state.train.params)
         return record
 
     def adjust(self, state: OnPolicyState, at_checkpoint: bool, doctor: Doctor) -> tuple[OnPolicyState, str | None]:
-        """Applies a remedy where a decision is due; a state that goes well is what a later rescue goes back to."""
-        remedies, iteration = state.remedies, int(state.counters.iteration)
-        if remedies is None or self.settings.iterations is None:
+        """Applies a remedy where one is due: what the doctor may change is in `remedies`."""
+        if state.remedies is None or not decision_is_due(
+            self.settings.iterations, int(state.counters.iteration), at_checkpoint, self.session.resumes_from_state
+        ):
             return state, None
-        if not decision_is_due(self.settings.iterations, iteration, at_checkpoint, self.resumes_from_state):
-            return state, None
-        if int(state.counters.bad_iterations) == 0:
-            remedies = remedies._replace(good=good_state(state))
-            state = replace(state, remedies=remedies)
-        prescribed = doctor.remedy(self.plan, int(remedies.changed))
-        if prescribed is None:
-            return state, None
-        remedy, finding = prescribed
-        changed = slow_entropy(remedies, iteration) if remedy == SLOW_ENTROPY else self._resize(state, remedy)
-        if changed is None:
-            return state, None
-        return replace(state, remedies=changed[0]), f"{changed[1]}: {finding.name}, {finding.message}"
+        state, message = apply_remedy(state, self.plan, doctor)
+        self._follow_rollout_steps(state)
+        return state, message
 
     def load(self, state: OnPolicyState, saved: SavedCheckpoint) -> OnPolicyState:
-        if state.remedies is not None and int(state.remedies.rollout_steps) != self.collect_steps:
-            self._set_rollout_steps(int(state.remedies.rollout_steps))
+        self._follow_rollout_steps(state)
         return super().load(state, saved)
+
+    def _follow_rollout_steps(self, state: OnPolicyState) -> None:
+        """Goes on with rollouts as long as the doctor has set them: programs of their shape are compiled again."""
+        if state.remedies is None or int(state.remedies.rollout_steps) == self.collect_steps:
+            return
+        self.plan = resized_plan(self.plan, int(state.remedies.rollout_steps))
+        self.on_policy_settings = OnPolicySettings.from_plan(self.plan)
+        self.session.set_collect_steps(self.collect_steps)
+        self.update = self._shared_update()
 
     def cut_episodes(self, state: OnPolicyState) -> OnPolicyState:
         state = replace(state, reward_carry=np.zeros_like(state.reward_carry))
@@ -261,12 +222,10 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         hyper = self.hyper(state)
         if self._components is None or state.components is None:
             return ScaledRollout(state, hyper, moments)
-        components, rollout, iteration = state.components, collected.rollout, int(state.counters.iteration)
-        components, scales = self._components.update(components, rollout)
-        components, warnings = self._components.warnings(components, rollout, collected.episodes, iteration)
-        components, balanced = self._components.reweighting(components, scales)
+        iteration = int(state.counters.iteration)
+        components, scales, messages = self._components.absorb(state.components, collected, iteration)
         state = replace(state, components=components)
-        return ScaledRollout(state, hyper._replace(components=scales), moments, (*warnings, *balanced))
+        return ScaledRollout(state, hyper._replace(components=scales), moments, messages)
 
     def _absorb_update(
         self, scaled: ScaledRollout, train: TrainState, collected: CollectResult, metrics: dict[str, float], bad: bool
@@ -278,8 +237,8 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
             state = merge_obs(state, scaled.moments)
         if settings.keeps_targets:
             state = merge_targets(state, metrics, settings.popart, self.policy)
-        if self.actions_since_start is not None:
-            self.actions_since_start.append(np.asarray(collected.actions))
+        if self.session.actions_since_start is not None:
+            self.session.actions_since_start.append(np.asarray(collected.actions))
         return state
 
     def _find_non_finite(self, rollout: Rollout, metrics: dict[str, float], params: jax.Array) -> str | None:
@@ -305,50 +264,15 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
     def _shared_update(self) -> Any:
         return self.programs.get(self.program_key("update"), lambda: jax.jit(self._make_update()))
 
-    def _resize(self, state: OnPolicyState, remedy: str) -> tuple[Any, str] | None:
-        """Doubles or halves the rollout from here on."""
-        assert state.remedies is not None
-        before = self.collect_steps
-        steps = new_rollout_steps(self.plan, int(state.counters.env_steps), remedy)
-        if steps is None:
+    def _compile_update_ahead(self, state: OnPolicyState) -> threading.Thread | None:
+        """Compiles the update while the first rollout is compiled, where the shape of a rollout is known."""
+        known = self.engine.compiled and self.on_policy_settings.rollout_episodes is None and state.components is None
+        if not self._update_is_new or not known:
             return None
-        self._set_rollout_steps(steps)
-        iteration = np.int64(state.counters.iteration)
-        changed = state.remedies._replace(rollout_steps=np.int64(steps), changed=iteration)
-        return changed, f"rollouts of {steps} steps instead of {before} from here on"
-
-    def _set_rollout_steps(self, rollout_steps: int) -> None:
-        """Goes on with rollouts of another length: programs of their shape are compiled again."""
-        self.plan = resized_plan(self.plan, rollout_steps)
-        self.on_policy_settings = OnPolicySettings.from_plan(self.plan)
-        self.collect = self._make_collect()
-        self.update = self._shared_update()
-
-    def _compile_update_ahead(self, state: OnPolicyState) -> None:
-        """Compiles the update in a thread while the first rollout is compiled, where the shape of one is known."""
-        if (
-            not self._update_is_new
-            or not self.engine.compiled
-            or self.on_policy_settings.rollout_episodes is not None
-            or state.components is not None
-        ):
-            return
-        stats = state.obs_stats(self.normalize_obs)
-        _, rollout, _ = jax.eval_shape(self.collect, state.train.params, stats, state.collect_state, self.noise(0))
-        inputs = state.train, rollout, stats, self.hyper(state), self.minibatch_order(0, rollout)
-
-        def compile_update() -> None:
-            # An error here is raised again when the update is called.
-            with contextlib.suppress(Exception):
-                self.update.lower(*inputs).compile()
-
-        self._compiling = threading.Thread(target=compile_update, daemon=True)
-        self._compiling.start()
-
-    def _wait_for_compilation(self) -> None:
-        if self._compiling is not None:
-            self._compiling.join()
-            self._compiling = None
+        stats, collect = state.obs_stats(self.normalize_obs), self.session.collect
+        _, rollout, _ = jax.eval_shape(collect, state.train.params, stats, state.collect_state, self.noise(0))
+        order = self.minibatch_order(0, rollout)
+        return compile_ahead(self.update, state.train, rollout, stats, self.hyper(state), order)
 
 
 def scheduled_hyper(

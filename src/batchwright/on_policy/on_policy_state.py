@@ -14,7 +14,7 @@ import optax
 from batchwright.data.arrays import BoolBM, FloatB, FloatBD, FloatBH, FloatBK, Tree
 from batchwright.learn.weighting import InnerProducts, Weighting
 from batchwright.nets.normalise import RunningMoments
-from batchwright.runs.engine_state import EngineState
+from batchwright.runs.engine_learner import EngineState
 
 Scalar: TypeAlias = Any
 """A number that a compiled program takes as an array: np.float32, or a jax.Array in a population."""

@@ -12,11 +12,12 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.doctor.finding import figure
-from batchwright.doctor.remedy import DOUBLE_ROLLOUT, HALVE_ROLLOUT
+from batchwright.doctor.remedy import DOUBLE_ROLLOUT, HALVE_ROLLOUT, SLOW_ENTROPY
 from batchwright.on_policy.on_policy_state import GoodState, OnPolicyState, Remedies
 from batchwright.planning.plan import Plan
 from batchwright.planning.quantity import DERIVED, Quantity
 from batchwright.planning.split import near_equal_split
+from batchwright.runs.learner import Doctor
 
 LEARNING_RATE_AFTER_RESCUE = 0.3
 MAX_RESCUES = 5
@@ -69,11 +70,39 @@ def rescue(state: OnPolicyState, remedies: Remedies, reason: str) -> tuple[OnPol
     return state, f"back to the last good parameters, {lowered}: {reason}"
 
 
-def decision_is_due(iterations: int, iteration: int, at_checkpoint: bool, resumes_from_state: bool) -> bool:
+def decision_is_due(iterations: int | None, iteration: int, at_checkpoint: bool, resumes_from_state: bool) -> bool:
     """Whether a decision falls after this iteration; engines that cannot be saved change only where they restart."""
+    if iterations is None:
+        return False
     if resumes_from_state:
         return iteration % max(1, -(-iterations // DECISIONS_PER_RUN)) == 0
     return at_checkpoint
+
+
+def apply_remedy(state: OnPolicyState, plan: Plan, doctor: Doctor) -> tuple[OnPolicyState, str | None]:
+    """The state with what the doctor prescribes, and a message; one that goes well is what a rescue goes back to."""
+    remedies, iteration = state.remedies, int(state.counters.iteration)
+    assert remedies is not None
+    if int(state.counters.bad_iterations) == 0:
+        remedies = remedies._replace(good=good_state(state))
+        state = replace(state, remedies=remedies)
+    prescribed = doctor.remedy(plan, int(remedies.changed))
+    if prescribed is None:
+        return state, None
+    remedy, finding = prescribed
+    changed = slow_entropy(remedies, iteration) if remedy == SLOW_ENTROPY else _resize(state, plan, remedies, remedy)
+    if changed is None:
+        return state, None
+    return replace(state, remedies=changed[0]), f"{changed[1]}: {finding.name}, {finding.message}"
+
+
+def _resize(state: OnPolicyState, plan: Plan, remedies: Remedies, remedy: str) -> tuple[Remedies, str] | None:
+    """Doubles or halves the rollout from here on."""
+    steps = new_rollout_steps(plan, int(state.counters.env_steps), remedy)
+    if steps is None:
+        return None
+    changed = remedies._replace(rollout_steps=np.int64(steps), changed=np.int64(state.counters.iteration))
+    return changed, f"rollouts of {steps} steps instead of {int(remedies.rollout_steps)} from here on"
 
 
 def slow_entropy(remedies: Remedies, iteration: int) -> tuple[Remedies, str] | None:

@@ -19,7 +19,8 @@ from batchwright.core.streams import Streams
 from batchwright.envs import spaces
 from batchwright.envs.engines import Engine
 from batchwright.envs.spaces import Discrete, Spec
-from batchwright.nets.heads import Heads, make_heads
+from batchwright.nets.head_layout import make_heads
+from batchwright.nets.heads import Heads
 from batchwright.nets.networks import Inputs
 from batchwright.nets.normalise import ObsStats
 from batchwright.nets.policy import Policy, join_leaves

@@ -34,12 +34,11 @@ from batchwright.replay.replay_update import (
     sample_guided,
     sample_subsequences,
 )
-from batchwright.runs.engine_learner import EngineLearner
-from batchwright.runs.engine_state import (
+from batchwright.runs.engine_learner import (
     RECENT_EPISODES,
+    EngineLearner,
     count_iteration,
     digest,
-    iteration_record,
     learning_rate_factor,
     run_progress,
 )
@@ -102,7 +101,7 @@ class ReplayLearner(EngineLearner[ReplayState]):
         return self.replay_settings.rollout_steps
 
     def start(self) -> ReplayState:
-        collect_state = self.start_engine(0)
+        collect_state = self.session.start(0)
         if collect_state.mask is not None:
             algo = self.settings.algo
             raise UserError(f"{self.env} masks actions; {algo} would learn values of forbidden ones.", ["--algo ppo"])
@@ -140,10 +139,10 @@ class ReplayLearner(EngineLearner[ReplayState]):
         shape = settings.rollout_steps, settings.num_envs
         steps = self.steps_of_exploration(env_steps)
         noise = self.algorithm.exploration_noise(self.streams.number("actions", iteration), shape, steps)
-        collect_state, rollout, episodes = self.collect(state.train.params, stats, state.collect_state, noise)
+        collect_state, rollout, episodes = self.session.collect(state.train.params, stats, state.collect_state, noise)
         jax.block_until_ready(rollout)  # type: ignore[no-untyped-call]
-        if self.actions_since_start is not None:
-            self.actions_since_start.append(np.asarray(rollout.action))
+        if self.session.actions_since_start is not None:
+            self.session.actions_since_start.append(np.asarray(rollout.action))
         return CollectResult(collect_state, rollout, episodes, rollout.action, settings.steps_per_iteration)
 
     def steps_of_exploration(self, env_steps: int) -> int:
@@ -240,10 +239,6 @@ class ReplayLearner(EngineLearner[ReplayState]):
         if updates or not 0 <= beyond < self.replay_settings.steps_per_iteration:
             return ()
         return ("no episode has ended and stands whole in the buffer: no update is made until one does",)
-
-    def record(self, state: ReplayState, result: IterationResult, iteration_seconds: float) -> Record:
-        record = iteration_record(state.counters, result, self.engine.reward_names, iteration_seconds)
-        return record | (self.info_log.take() if self.info_log is not None else {})
 
     def undo(self, state: ReplayState, before: ReplayState) -> ReplayState:
         """Without the last updates; the buffer holds finite rows only and keeps them."""

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jax.typing import ArrayLike
 
-from batchwright.runs.engine_state import EngineState
+from batchwright.runs.engine_learner import EngineState
 from batchwright.store.replay_buffer import Batch, Draw
 
 Array: TypeAlias = jax.Array | np.ndarray

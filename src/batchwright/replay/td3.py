@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from batchwright.core.streams import Streams
 from batchwright.envs.engines import Engine
 from batchwright.envs.spaces import Spec
-from batchwright.nets.heads import make_heads
+from batchwright.nets.head_layout import make_heads
 from batchwright.nets.networks import Inputs
 from batchwright.nets.normalise import ObsStats
 from batchwright.nets.policy import join_leaves

@@ -17,7 +17,7 @@ from batchwright.reward.reward_data import generator, split_episodes
 from batchwright.reward.reward_model import RewardModel
 from batchwright.reward.reward_settings import RewardSettings
 from batchwright.reward.reward_state import RewardState, start_state
-from batchwright.runs.engine_state import digest
+from batchwright.runs.engine_learner import digest
 from batchwright.runs.learner import CheckpointParts, Doctor, Evaluation, IterationResult, Record, SavedCheckpoint
 from batchwright.store.recorded.bank import Bank
 from batchwright.watch.agreement import agreement, spearman
@@ -90,9 +90,6 @@ class RewardLearner:
             **{f"{phase}_seconds": seconds for phase, seconds in result.seconds.items()},
             "updates_per_second": self.settings.updates_per_iteration / sum(result.seconds.values()),
         }
-
-    def episode_lines(self, state: RewardState, result: IterationResult) -> bytes:
-        return b""
 
     def evaluate(self, state: RewardState) -> Evaluation:
         fit = self.fit(state)

@@ -172,7 +172,7 @@ class Costs:
     def _cores_of(self, engine: str, num_envs: int) -> int:
         """Cores that an engine steps environments with."""
         if engine == "envpool":
-            from batchwright.envs.engines.envpool_engine import default_threads
+            from batchwright.envs.envpool_source import default_threads
 
             return default_threads(self.env, num_envs)
         return min(self.cores, num_envs) if engine == SPLIT else 1

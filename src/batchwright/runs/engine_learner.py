@@ -1,45 +1,72 @@
-"""What learners with environments share: start, resume and evaluate them, count progress, write checkpoints."""
+"""Learners that step an engine: their state, the count of their progress, and their line of the metric record."""
 
 from __future__ import annotations
 
+import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from batchwright.collect.compiled_rollouts import (
-    Collect,
-    CollectState,
-    make_collect,
-    make_compiled_replay,
-    start_compiled,
-)
-from batchwright.collect.host_rollouts import Act, make_act, make_host_collect, make_replay, start_host
-from batchwright.collect.info_log import InfoLog
-from batchwright.core.errors import UserError
+from batchwright.collect.compiled_rollouts import CollectState
 from batchwright.core.streams import Streams
-from batchwright.envs.engines import CompiledEngine, Engine, HostEngine
+from batchwright.data.rollout import CollectResult, Episodes
+from batchwright.envs.engines import Engine
 from batchwright.envs.engines.engine import OnEvent
+from batchwright.nets.normalise import ObsStats, RunningMoments
 from batchwright.nets.policy import Policy
-from batchwright.runs.checkpoints import load_actions, pack_actions
-from batchwright.runs.engine_state import EngineStateT, run_progress
-from batchwright.runs.env_attributes import EnvAttributes
-from batchwright.runs.evaluation import Evaluator
-from batchwright.runs.learner import CheckpointParts, Doctor, Evaluation, IterationResult, Record, SavedCheckpoint
+from batchwright.runs.engine_session import EngineSession
+from batchwright.runs.learner import (
+    CheckpointParts,
+    Counters,
+    Doctor,
+    Evaluation,
+    IterationResult,
+    Record,
+    SavedCheckpoint,
+)
 from batchwright.runs.run_settings import RunSettings
 from batchwright.runs.shared_programs import SharedPrograms
-from batchwright.watch.episode_log import episode_lines
+
+RECENT_EPISODES = 100
+DIGEST_SUMS = 4096
+ODD_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 over the golden ratio: its multiples spread over all bits (Knuth, The Art of Computer Programming, 6.4)."""
+
+
+@dataclass(frozen=True)
+class EngineState:
+    """The state of a learner with environments, between two iterations. Subclasses add `train` and more."""
+
+    obs: RunningMoments
+    """Of observations, for their normalisation."""
+    recent_returns: np.ndarray
+    """[RECENT_EPISODES] of the last training episodes, oldest first, NaN where there were fewer."""
+    counters: Counters
+    collect_state: CollectState
+
+    def obs_stats(self, enabled: bool) -> ObsStats:
+        """The statistics that observations are normalised with."""
+        return self.obs.obs_stats(enabled)
+
+    def mean_return_reaches(self, stop_return: float | None) -> bool:
+        """Whether the mean return of the last `RECENT_EPISODES` episodes is at least `stop_return`."""
+        return stop_return is not None and bool(np.mean(self.recent_returns) >= stop_return)
+
+
+EngineStateT = TypeVar("EngineStateT", bound=EngineState)
 
 
 class EngineLearner(ABC, Generic[EngineStateT]):
-    """A learner that steps an engine; implements what of `Learner` does not depend on the regime."""
+    """Implements what of `Learner` does not depend on the regime; the environments are those of its session."""
 
     normalize_obs: bool
+    session_type: type[EngineSession] = EngineSession
 
     def __init__(
         self,
@@ -52,19 +79,10 @@ class EngineLearner(ABC, Generic[EngineStateT]):
     ) -> None:
         self.settings, self.env, self.engine, self.policy = settings, env, engine, policy
         self.streams = Streams(settings.seed)
-        self._on_event = on_event
         self.programs = SharedPrograms() if programs is None else programs
-        self._evaluator: Evaluator | None = None
-        self.actions_since_start: list[np.ndarray] | None = None if self.resumes_from_state else []
-        """Actions [T, N, D] per iteration since the engine was started; None where a resume does not replay them."""
-        self.info_log = InfoLog(settings.log_info) if settings.log_info else None
-        if self.info_log is not None and engine.compiled:
-            raise UserError(
-                f"--log-info reads info in Python; the engine {engine.name} steps inside of the compiled program.",
-                ["--engine gymnasium", "--engine envpool-host"],
-            )
-        self.attributes = EnvAttributes()
-        self.collect = self._make_collect()
+        self.session = self.session_type(
+            settings, env, engine, policy, self.collect_steps, self.program_key, self.programs, on_event
+        )
 
     @abstractmethod
     def program_key(self, name: str) -> Hashable:
@@ -73,12 +91,7 @@ class EngineLearner(ABC, Generic[EngineStateT]):
     @property
     @abstractmethod
     def collect_steps(self) -> int:
-        """Steps of one call of `collect`."""
-
-    @property
-    def resumes_from_state(self) -> bool:
-        """Whether the arrays of a checkpoint are all that a resume needs; else environments replay their actions."""
-        return self.engine.saves_state
+        """Steps of one call of the session's `collect`."""
 
     @abstractmethod
     def start(self) -> EngineStateT: ...
@@ -88,6 +101,14 @@ class EngineLearner(ABC, Generic[EngineStateT]):
 
     @abstractmethod
     def undo(self, state: EngineStateT, before: EngineStateT) -> EngineStateT: ...
+
+    @abstractmethod
+    def policy_params(self, state: EngineStateT) -> jax.Array:
+        """The flat parameter vector of the policy that acts."""
+
+    @abstractmethod
+    def cut_episodes(self, state: EngineStateT) -> EngineStateT:
+        """Forgets what is known of running episodes, because the environments restart."""
 
     def progress(self, state: EngineStateT) -> float:
         """How much of the run is done, from 0 to 1."""
@@ -99,22 +120,9 @@ class EngineLearner(ABC, Generic[EngineStateT]):
     def stopped_early(self, state: EngineStateT) -> bool:
         return self.finished(state) and self.progress(state) < 1.0
 
-    @abstractmethod
-    def record(self, state: EngineStateT, result: IterationResult, iteration_seconds: float) -> Record: ...
-
-    def episode_lines(self, state: EngineStateT, result: IterationResult) -> bytes:
-        counters, collected = state.counters, result.collected
-        assert collected is not None
-        before = int(counters.episodes) - int(np.count_nonzero(collected.episodes.ended))
-        steps_before = int(counters.env_steps) - collected.env_steps
-        return episode_lines(
-            int(counters.iteration) - 1,
-            steps_before,
-            collected.env_steps,
-            before,
-            collected.episodes,
-            self.engine.reward_names,
-        )
+    def record(self, state: EngineStateT, result: IterationResult, iteration_seconds: float) -> Record:
+        record = iteration_record(state.counters, result, iteration_seconds)
+        return record | (self.session.info_log.take() if self.session.info_log is not None else {})
 
     def rescue(self, state: EngineStateT, reason: str) -> tuple[EngineStateT, str] | None:
         return None
@@ -123,137 +131,136 @@ class EngineLearner(ABC, Generic[EngineStateT]):
         return state, None
 
     def evaluate(self, state: EngineStateT) -> Evaluation:
-        """Plays whole episodes with exploration off; the seeds are the same at every evaluation."""
-        if self._evaluator is None:
-            self._evaluator = self.make_evaluator(self.settings.eval_episodes)
-        seed = self.streams.number("evaluation", 0)
-        try:
-            found = self._evaluator(self.policy_params(state), state.obs_stats(self.normalize_obs), seed)
-        except Exception:
-            self._close_evaluator()  # the next one begins with fresh environments
-            raise
-        summary = found.summary()
-        metrics = {"eval_length_mean": float(found.lengths.mean())}
-        if summary["mean"] is not None:
-            metrics |= {f"eval_{name}": summary[name] for name in ("mean", "median", "iqm")}
-            metrics |= dict(zip(("eval_low", "eval_high"), summary["iqr"], strict=True))
-        if "success_rate" in summary:
-            metrics["eval_success_rate"] = summary["success_rate"]
-        details: dict[str, Any] = {name: summary[name] for name in ("returns", "cut_episodes") if name in summary}
-        message = "no finite return" if summary["mean"] is None else f"mean {summary['mean']:g}"
-        warnings = found.warnings(self.env, self.settings.eval_max_steps)
-        return Evaluation(summary, metrics, "evaluation", message, details, warnings)
-
-    def make_evaluator(self, episodes: int) -> Evaluator:
-        """An evaluator; an engine whose state is all in its arrays shares its compiled program with it."""
-        settings = self.settings
-        if self.engine.saves_state:
-            return Evaluator(
-                self.engine, self.policy, episodes, settings.eval_max_steps, self.collect, self.collect_steps
-            )
-        limits = (settings.eval_max_steps, self._on_event, settings.step_timeout)
-        return Evaluator.with_own_engine(self.env, self.engine.name, self.policy, episodes, *limits, self._make_act)
-
-    def _close_evaluator(self) -> None:
-        if self._evaluator is not None and not self.engine.saves_state:
-            self._evaluator.close()
-        self._evaluator = None
-
-    @abstractmethod
-    def policy_params(self, state: EngineStateT) -> jax.Array:
-        """The flat parameter vector of the policy that acts."""
+        return self.session.evaluate(self.policy_params(state), state.obs_stats(self.normalize_obs))
 
     def before_checkpoint(self, state: EngineStateT) -> EngineStateT:
         """Restarts engines that cannot be saved from derived seeds, in resumed and uninterrupted runs alike."""
-        if self.actions_since_start is None:
+        if self.session.resumes_from_state:
             return state
-        self.actions_since_start.clear()
-        self.attributes.restart()
-        iteration = int(state.counters.iteration)
-        counters = state.counters._replace(engine_started=np.int64(iteration))
-        return replace(self.cut_episodes(state), counters=counters, collect_state=self.start_engine(iteration))
-
-    @abstractmethod
-    def cut_episodes(self, state: EngineStateT) -> EngineStateT:
-        """Forgets what is known of running episodes, because the environments restart."""
-
-    def checkpoint_template(self, state: EngineStateT) -> EngineStateT:
-        return state if self.resumes_from_state else replace(state, collect_state=_without_engine(state.collect_state))
-
-    def save(self, state: EngineStateT, shared_folder: Path, scheduled: bool) -> CheckpointParts:
-        replays = not scheduled and self.actions_since_start is not None
-        files = pack_actions(self.actions_since_start or []) if replays else {}
-        about: dict[str, Any] = {"replay": replays, "env": self.env}
-        if self.attributes:
-            about["attributes"] = self.attributes.to_json()
-        return CheckpointParts(self.checkpoint_template(state), about, files)
-
-    def set_env_attribute(self, name: str, value: Any, iteration: int) -> None:
-        self.engine.set_attribute(name, value)
-        self.attributes.set(name, value, iteration)
+        counters = state.counters._replace(engine_started=np.int64(state.counters.iteration))
+        return self.restart_environments(replace(self.cut_episodes(state), counters=counters))
 
     def restart_environments(self, state: EngineStateT) -> EngineStateT:
         """The state with environments that start anew, so that what was set in them holds from their first episode."""
-        self.attributes.restart()
-        return replace(state, collect_state=self.start_engine(int(state.counters.iteration)))
+        return replace(state, collect_state=self.session.restart(int(state.counters.iteration)))
+
+    def set_env_attribute(self, name: str, value: Any, iteration: int) -> None:
+        self.session.set_attribute(name, value, iteration)
+
+    def checkpoint_template(self, state: EngineStateT) -> EngineStateT:
+        if self.session.resumes_from_state:
+            return state
+        return replace(state, collect_state=state.collect_state._replace(engine=()))
+
+    def save(self, state: EngineStateT, shared_folder: Path, scheduled: bool) -> CheckpointParts:
+        return CheckpointParts(self.checkpoint_template(state), *self.session.save(scheduled))
 
     def load(self, state: EngineStateT, saved: SavedCheckpoint) -> EngineStateT:
-        self.attributes = EnvAttributes.from_json(saved.manifest.get("attributes"))
-        replays = not self.resumes_from_state and saved.manifest["replay"]
-        self.attributes.apply(self.engine, at_start=replays)
-        if self.resumes_from_state:
-            return state
         started = int(state.counters.engine_started)
-        if not saved.manifest["replay"]:
-            return replace(state, collect_state=self.start_engine(started))
-        self.actions_since_start = load_actions(saved.folder)
-        return replace(state, collect_state=self.replay(started, self.actions_since_start, state.collect_state))
-
-    def start_engine(self, iteration: int) -> CollectState:
-        """Fresh environments from seeds that depend on the iteration alone."""
-        engine = self.engine
-        seed = self.streams.number("environments", iteration)
-        if isinstance(engine, HostEngine):
-            return start_host(engine, seed)
-        assert isinstance(engine, CompiledEngine)
-        state = start_compiled(engine, seed)
-        if not engine.saves_state:  # its program holds the address of the old environments
-            self.collect = self._make_collect()
-        return state
-
-    def replay(self, iteration: int, actions: list[np.ndarray], saved: CollectState) -> CollectState:
-        """Environments started as at `iteration` and stepped through recorded actions: back to where they were."""
-        started = self.start_engine(iteration)
-        if isinstance(self.engine, HostEngine):
-            step = make_replay(self.engine, self.policy)
-            for number, action in enumerate(actions):
-                self.attributes.apply_changes(self.engine, iteration + number)
-                step(jnp.asarray(action))
-            self.attributes.apply_changes(self.engine, iteration + len(actions))
-            return saved
-        assert isinstance(self.engine, CompiledEngine)
-        run = jax.jit(make_compiled_replay(self.engine, self.policy))
-        state = started.engine
-        for action in actions:
-            state = run(state, jnp.asarray(action))
-        return saved._replace(engine=state)
-
-    def _make_collect(self) -> Collect:
-        if isinstance(self.engine, HostEngine):
-            return make_host_collect(self.engine, self.policy, self.collect_steps, self._make_act(), self.info_log)
-        assert isinstance(self.engine, CompiledEngine)
-        engine = self.engine
-        if not engine.saves_state:  # its program holds the address of its environments
-            return jax.jit(make_collect(engine, self.policy))
-        return self.programs.get(self.program_key("collect"), lambda: jax.jit(make_collect(engine, self.policy)))
-
-    def _make_act(self) -> Act:
-        return self.programs.get(self.program_key("act"), lambda: make_act(self.policy))
+        return replace(state, collect_state=self.session.load(saved, started, state.collect_state))
 
     def close(self) -> None:
-        self.engine.close()
-        self._close_evaluator()
+        self.session.close()
 
 
-def _without_engine(state: CollectState) -> CollectState:
-    return state._replace(engine=())
+def count_iteration(state: EngineStateT, collected: CollectResult, bad: bool) -> EngineStateT:
+    """The state with the steps and episodes of one more iteration; `bad` where its update must be undone."""
+    counters, ended = state.counters, np.asarray(collected.episodes.ended)
+    returns = np.asarray(collected.episodes.returns)[ended]
+    return replace(
+        state,
+        recent_returns=np.concatenate([state.recent_returns, returns])[-len(state.recent_returns) :],
+        collect_state=collected.collect_state,
+        counters=counters._replace(
+            iteration=counters.iteration + 1,
+            env_steps=counters.env_steps + collected.env_steps,
+            transitions=counters.transitions + int(np.asarray(collected.rollout.valid).sum()),
+            episodes=counters.episodes + int(ended.sum()),
+            bad_iterations=counters.bad_iterations + 1 if bad else np.int64(0),
+        ),
+    )
+
+
+def run_progress(settings: RunSettings, counters: Counters) -> float:
+    """How much of a run is done, from 0 to 1: of its iterations, or of its steps where iterations are not planned."""
+    if settings.iterations is None:
+        return float(int(counters.env_steps) / settings.total_steps)
+    return float(int(counters.iteration) / settings.iterations)
+
+
+def learning_rate_factor(schedule: str, progress: float) -> float:
+    """What the learning rate is multiplied with; 1 for constant and KL-adaptive rates."""
+    if schedule == "linear":
+        return 1.0 - progress
+    return 0.5 * (1.0 + math.cos(math.pi * progress)) if schedule == "cosine" else 1.0
+
+
+def iteration_record(counters: Counters, result: IterationResult, iteration_seconds: float) -> Record:
+    """Counters, episodes, metrics of the updates and times of one iteration."""
+    assert result.collected is not None
+    record = _progress_metrics(counters) | _episode_metrics(result.collected.episodes, result.reward_names)
+    record |= result.metrics
+    record |= {f"{phase}_seconds": seconds for phase, seconds in result.seconds.items()}
+    record["wait_seconds"] = max(0.0, iteration_seconds - sum(result.seconds.values()))
+    record["steps_per_second"] = result.collected.env_steps / iteration_seconds
+    return record
+
+
+def _progress_metrics(counters: Counters) -> Record:
+    return {
+        "iteration": int(counters.iteration) - 1,
+        "env_steps": int(counters.env_steps),
+        "transitions": int(counters.transitions),
+        "episodes_total": int(counters.episodes),
+    }
+
+
+def _episode_metrics(episodes: Episodes, reward_names: tuple[str, ...]) -> Record:
+    """Returns and lengths of the episodes that ended, and what only some environments give: components, success."""
+    ended = np.asarray(episodes.ended)
+    returns, lengths = np.asarray(episodes.returns)[ended], np.asarray(episodes.lengths)[ended]
+    record: Record = {"episodes": len(returns)}
+    if len(returns):
+        with np.errstate(invalid="ignore"):  # infinite returns, which the record names
+            spread = float(returns.std(dtype=np.float64))
+        record |= {
+            "episode_return": float(returns.mean(dtype=np.float64)),
+            "episode_return_std": spread,
+            "episode_return_min": float(returns.min()),
+            "episode_return_max": float(returns.max()),
+            "episode_length": float(lengths.mean()),
+        }
+    if episodes.components is not None and len(returns):
+        means = np.asarray(episodes.components)[ended].mean(0, dtype=np.float64)
+        record |= {f"component/{name}/return": float(mean) for name, mean in zip(reward_names, means, strict=True)}
+    if episodes.success is not None:
+        success = np.asarray(episodes.success)[ended]
+        if np.isfinite(success).any():
+            record["success_rate"] = float(np.nanmean(success, dtype=np.float64))
+    return record
+
+
+def digest(array: jax.Array | np.ndarray) -> str:
+    """A short fingerprint of an array's bytes: equal digests, equal bits.
+
+    Of a large array, sums of its words are hashed: BLAKE2b alone takes 3.5 ms for the 3 MB of a SAC learner, as long as
+    an update, the sums 0.8 ms.
+    """
+    data = np.ascontiguousarray(array).tobytes()
+    if len(data) > 8 * DIGEST_SUMS:
+        data = _word_sums(data).tobytes()
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def _word_sums(data: bytes) -> np.ndarray:
+    """`DIGEST_SUMS` sums modulo 2^64 of the words of 8 bytes, each with an odd factor by its place.
+
+    The shift before it lets a change of the highest bit alone, a sign, reach bits that factors spread.
+    """
+    rows = -(-len(data) // (8 * DIGEST_SUMS))
+    words = np.zeros(rows * DIGEST_SUMS, np.uint64)
+    words.view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
+    words ^= words >> np.uint64(32)
+    factor = (2 * np.arange(rows, dtype=np.uint64) + np.uint64(1)) * ODD_FACTOR
+    sums: np.ndarray = (words.reshape(rows, DIGEST_SUMS) * factor[:, None]).sum(0)
+    return sums

@@ -19,7 +19,7 @@ from batchwright.core.trust import check_trust, remember
 from batchwright.planning.make import make_plan
 from batchwright.planning.plan import Plan
 from batchwright.runs import checkpoints
-from batchwright.runs.engine_state import learning_rate_factor
+from batchwright.runs.engine_learner import learning_rate_factor
 from batchwright.runs.finished_run import read_finished
 from batchwright.runs.launch import open_run
 from batchwright.watch.metric_log import EventLog

@@ -16,7 +16,7 @@ from batchwright.core.run_dir import RunDir
 from batchwright.core.safe_open import read_json
 from batchwright.planning.plan import Plan, plan_from_dict
 from batchwright.runs.checkpoint_choice import BEST, LAST, load_checkpoint
-from batchwright.runs.engine_state import digest
+from batchwright.runs.engine_learner import digest
 from batchwright.runs.learner import StateT
 
 POLICY = ".train.params"

@@ -22,8 +22,7 @@ from batchwright.planning.plan import Plan, plan_from_dict
 from batchwright.planning.quantity import counted
 from batchwright.runs import time_forecast
 from batchwright.runs.callback import Callbacks
-from batchwright.runs.engine_learner import EngineLearner
-from batchwright.runs.engine_state import RECENT_EPISODES, EngineState
+from batchwright.runs.engine_learner import RECENT_EPISODES, EngineLearner, EngineState
 from batchwright.runs.finished_run import FinishedRun, last_end, read_finished
 from batchwright.runs.learner import Learner, StateT
 from batchwright.runs.learner_threads import take_threads

@@ -63,6 +63,8 @@ class IterationResult:
     """The policy's parameters before the updates, where something is not finite."""
     messages: tuple[str, ...] = ()
     """Warnings for the user."""
+    reward_names: tuple[str, ...] = ()
+    """Of the reward's components, in the order in which `collected` has them."""
 
 
 @dataclass(frozen=True)
@@ -138,9 +140,6 @@ class Learner(Protocol[StateT]):
 
     def record(self, state: StateT, result: IterationResult, iteration_seconds: float) -> Record:
         """One line of the metric record."""
-
-    def episode_lines(self, state: StateT, result: IterationResult) -> bytes:
-        """The lines of the episode record; empty where no episode ended or a learner has no environments."""
 
     def evaluate(self, state: StateT) -> Evaluation:
         """Evaluates without changing the training."""

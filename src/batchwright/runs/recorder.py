@@ -152,20 +152,21 @@ class RunRecorder:
                 message += f" Its rollout could not be kept: {error.strerror}."
         self.on_warning("non-finite", iteration, message)
 
-    def on_record(self, record: Record, episode_lines: bytes) -> None:
-        self._write_record(record, episode_lines)
+    def on_record(self, record: Record, result: IterationResult | None = None) -> None:
+        self._write_record(record, result)
         self._show_record(record)
 
-    def on_last_record(self, record: Record, episode_lines: bytes) -> None:
+    def on_last_record(self, record: Record, result: IterationResult | None = None) -> None:
         """Keeps the record of the last iteration; it is shown when its evaluation has completed it."""
-        self._write_record(record, episode_lines)
+        self._write_record(record, result)
         self.last_record = record
 
-    def _write_record(self, record: Record, episode_lines: bytes) -> None:
+    def _write_record(self, record: Record, result: IterationResult | None) -> None:
         for gauge in self._gauges:
             record |= gauge.read()
-        if self.episodes is not None and episode_lines:
-            self.episodes.append_lines(episode_lines)
+        if self.episodes is not None and result is not None and result.collected is not None:
+            collected = result.collected
+            self.episodes.add(record, collected.env_steps, collected.episodes, result.reward_names)
         self.metrics.record(record)
 
     def _show_record(self, record: Record) -> None:

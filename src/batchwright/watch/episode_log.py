@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,14 @@ ALL_UP_TO = 100_000
 
 class EpisodeLog(IterationLines):
     """The file: lines of one iteration follow each other, in the order in which episodes ended."""
+
+    def add(self, record: Mapping[str, Any], env_steps: int, episodes: Episodes, names: tuple[str, ...]) -> None:
+        """Writes the episodes of the iteration that ended with `record` and took `env_steps`."""
+        steps_before = record["env_steps"] - env_steps
+        episodes_before = record["episodes_total"] - int(np.count_nonzero(episodes.ended))
+        lines = episode_lines(record["iteration"], steps_before, env_steps, episodes_before, episodes, names)
+        if lines:
+            self.append_lines(lines)
 
 
 def episode_lines(

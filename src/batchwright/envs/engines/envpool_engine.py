@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from batchwright.core.errors import UserError
-from batchwright.core.machine import usable_cores
 from batchwright.envs import envpool_source
 from batchwright.envs.engines.engine import CompiledEngine, Step, env_seeds
 from batchwright.envs.reward_components import REST, reward_parts
@@ -34,9 +33,6 @@ from batchwright.envs.spaces import (
     stored_dtype,
     unflatten,
 )
-
-# One step takes about a microsecond in these: handing it to another thread costs more.
-CHEAP_FAMILIES = ("classic_control", "toy_text", "minigrid", "jumanji", "highway")
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["handle", "ended"], meta_fields=["pool_number"])
@@ -97,7 +93,7 @@ class EnvPoolEngine(CompiledEngine):
         self._obs_leaves, self._obs_structure = jax.tree.flatten(_obs_leaves(self.observation, num_envs))
         self._action_leaves = _action_leaves(self.action)
         self.max_episode_steps = envpool_source.time_limit_steps(spec)
-        self.num_threads = num_threads or default_threads(name, num_envs)
+        self.num_threads = num_threads or envpool_source.default_threads(name, num_envs)
         self.reward_names = reward_parts((), components, name).names
         # Components are entries of info like others; `read` puts them where they belong.
         named = [name for name in self.reward_names if name != REST]
@@ -192,13 +188,6 @@ def _obs_leaves(spec: Spec, num_envs: int) -> Any:
 def _action_leaves(spec: Spec) -> dict[str, tuple[Callable[[Any], Any], Leaf]]:
     """The leaves of an action by the names that EnvPool gives them, each with how it is read."""
     return {path_name(path).replace("/", "."): (reader(path), leaf) for path, leaf in leaves(spec)}
-
-
-def default_threads(name: str, num_envs: int) -> int:
-    """One thread for cheap environments, else as many as there are cores and environments."""
-    if envpool_source.family(name) in CHEAP_FAMILIES:
-        return 1
-    return min(usable_cores(), num_envs)
 
 
 def _native_leaf(leaf: Leaf, action: Any) -> Any:
