@@ -45,6 +45,7 @@ def compile_ahead(program: Any, *inputs: Any) -> threading.Thread:
         with contextlib.suppress(Exception):
             program.lower(*inputs).compile()
 
-    thread = threading.Thread(target=compile_program, daemon=True)
+    # No daemon: a process that ends while XLA compiles in one is aborted by the C++ runtime.
+    thread = threading.Thread(target=compile_program)
     thread.start()
     return thread
