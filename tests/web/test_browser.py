@@ -151,16 +151,18 @@ def test_runs_are_laid_over_each_other_by_choice_and_by_link(visit: Visit) -> No
         page.check(f"input[aria-label='choose {name}']")
     page.click("a.button")
     has_text(page, "h1", "2 runs")
-    page.wait_for_function("() => document.querySelectorAll('figure.chart path.line').length > 3")
     assert page.url.endswith("#/compare/run-0,run-2")
-    assert lines_of(page, "Return") == 2
+    has_text(page, "p.note", "1 setting: the median over seeds")  # they differ in the seed alone
+    page.uncheck("text=group seeds")
+    page.wait_for_function("() => document.querySelectorAll('figure.hero g > path.line').length === 2")
     page.uncheck("input[aria-label='show run-0']")
     page.wait_for_timeout(300)
     assert lines_of(page, "Return") == 1
     visit.open("#/compare/run-0,run-1,run-2")
     has_text(page, "h1", "3 runs")
-    page.wait_for_function("() => document.querySelectorAll('figure.chart path.line').length > 3")
-    assert lines_of(page, "Return") == 3
+    has_text(page, "p.note", "1 setting: the median over seeds")
+    page.uncheck("text=group seeds")
+    page.wait_for_function("() => document.querySelectorAll('figure.hero g > path.line').length === 3")
     assert visit.errors == []
 
 
@@ -180,7 +182,7 @@ def test_figures_are_read_and_turned_by_keyboard(visit: Visit) -> None:
     page.keyboard.press("0")
     page.wait_for_selector("text=show all", state="detached")
     page.keyboard.press("l")
-    assert page.locator("figure.chart .toggle").first.get_attribute("aria-pressed") == "true"
+    assert page.locator("figure.chart .toggle[aria-pressed]").first.get_attribute("aria-pressed") == "true"
     page.keyboard.press("Escape")
     assert page.locator(".tip:visible").count() == 0
     page.goto(f"{visit.server.link}#/")
@@ -333,4 +335,50 @@ def test_a_tuning_is_followed_unit_by_unit(visit: Visit) -> None:
         has_text(other, "h2", "No winner")
         assert other.evaluate("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
         other.close()
+    assert visit.errors == []
+
+
+def test_seeds_are_grouped_and_runs_are_tagged_hidden_and_saved(visit: Visit) -> None:
+    for seed in range(4):
+        make_run(visit.runs / f"fast-{seed}", 20, seed=seed, learning_rate=7)
+    make_run(visit.runs / "killed", 5, seed=9)
+    page = visit.open()
+    has_text(page, "td.status .why", "killed, or its machine stopped")
+    page.click("text=group seeds")
+    has_text(page, "tr.group", "learning_rate 7")
+    page.click("summary:has-text('columns')")
+    page.click(".menu label:has-text('learning_rate')")
+    has_text(page, "td.plan-value", "7")
+    page.click("summary:has-text('columns')")
+    page.hover("tr:has(a:text-is('killed'))")
+    page.click("tr:has(a:text-is('killed')) >> text=tag")
+    page.keyboard.type("broken arm")
+    page.keyboard.press("Enter")
+    has_text(page, "button.tag", "broken arm")
+    page.hover("tr:has(a:text-is('killed'))")
+    page.click("tr:has(a:text-is('killed')) >> text=hide")
+    page.wait_for_selector("text=show 1 hidden")
+    with page.expect_download() as saved:
+        page.click("span.tools >> text=CSV")
+    rows = Path(saved.value.path()).read_text(encoding="utf-8").splitlines()
+    assert rows[0].startswith("run,status,learning_rate,return")
+    assert len(rows) == 1 + 7  # the hidden one is left out
+    page.reload()
+    has_text(page, "td.plan-value", "7")  # the browser keeps what was chosen
+    page.wait_for_selector("text=show 1 hidden")
+    page.check("thead input[type=checkbox]")
+    page.click("a.button")
+    has_text(page, "p.note", "2 settings: the median over seeds")
+    page.wait_for_function("() => document.querySelectorAll('figure.hero path.band').length === 2")
+    assert lines_of(page, "Return") == 2
+    page.hover("figure.hero")
+    with page.expect_download() as saved:
+        page.click("figure.hero >> text=PNG")
+    assert Path(saved.value.path()).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    with page.expect_download() as saved:
+        page.click("figure.hero >> text=CSV")
+    table = Path(saved.value.path()).read_text(encoding="utf-8").splitlines()
+    assert table[0] == "series,env_steps,Return,low,high"
+    page.uncheck("text=group seeds")
+    page.wait_for_function("() => document.querySelectorAll('figure.hero g > path.line').length === 7")
     assert visit.errors == []

@@ -39,6 +39,7 @@ from batchwright.watch.run_end import (
     BY_CALLBACK,
     CALLBACK,
     END_TEXT,
+    FAILED,
     FINISHED,
     INTERRUPTED,
     RETURN_REACHED,
@@ -196,12 +197,24 @@ def train_to_end(learner: Learner[StateT], recorder: RunRecorder, start: StartOp
         recorder.on_warning("diverged", error.iteration, f"training diverged: {error}")
         error.fixes = tuple(flags for finding in recorder.final_advice(error.iteration) for flags in finding.flags[:1])
         raise
+    except Exception as error:
+        _record_failure(recorder, error)
+        raise
     finally:
         recorder.close()
     ended = learner.finished(state) and last_end(read_events(recorder.run.events_path)) != FINISHED
     if iteration > first or ended:
         _record_end(learner, recorder, state)
     return state
+
+
+def _record_failure(recorder: RunRecorder, error: Exception) -> None:
+    """Leaves the reason in the record, for who reads it later; a run that was refused before it began keeps none."""
+    with contextlib.suppress(OSError, UserError):
+        if recorder.run.metrics_path.stat().st_size:
+            text = error.message if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            iteration = int((recorder.last_record or {}).get("iteration", 0))
+            recorder.events.record(FAILED, iteration, (text.splitlines() or [""])[0][:300])
 
 
 def _record_end(learner: Learner[StateT], recorder: RunRecorder, state: StateT) -> None:

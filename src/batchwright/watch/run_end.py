@@ -9,6 +9,8 @@ FINISHED, STOPPED, INTERRUPTED, DIVERGED = "finished", "stopped", "interrupted",
 CALLBACK = "stopped-by-callback"
 RETURN_REACHED = "return reached"
 """The `reason` of the event `finished` where `--stop-return` ended a run before its last planned iteration."""
+FAILED = "failed"
+"""The event of an error that ended a run; a run that was killed has none."""
 EXTENDED = "extended"
 """The event of a run that was given more steps: what ended it before does not count any more."""
 BY_CALLBACK = "by a callback"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from batchwright.planning.explain import show_value
+from batchwright.planning.quantity import DERIVED
 from batchwright.watch.lines import RETURN
 from batchwright.watch.statistics import bootstrap_interval, interquartile_mean
 from batchwright.web.columns import buckets, last_of_buckets, rounded, rows_per_bucket
@@ -39,13 +40,9 @@ def group_runs(records: Sequence[RunRecord]) -> list[Group]:
     by_setting: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
     for record in records:
         by_setting.setdefault(_setting(record), []).append(record)
-    settings = [dict(setting) for setting in by_setting]
-    names = list(dict.fromkeys(name for setting in settings for name in setting))
-    differing = [name for name in names if len({setting.get(name) for setting in settings}) > 1]
-    return [
-        Group(_label(setting, differing, number), tuple(runs))
-        for number, (setting, runs) in enumerate(zip(settings, by_setting.values(), strict=True))
-    ]
+    derived = {name for record in records for name, source in _sources(record).items() if source == DERIVED}
+    labels = _labels([dict(setting) for setting in by_setting], derived)
+    return [Group(label, tuple(runs)) for label, runs in zip(labels, by_setting.values(), strict=True)]
 
 
 def scores(runs: Sequence[RunRecord]) -> dict[str, Any]:
@@ -63,9 +60,29 @@ def scores(runs: Sequence[RunRecord]) -> dict[str, Any]:
     }
 
 
-def median_curves(runs: Sequence[RunRecord], only: Sequence[str] = ()) -> dict[str, Any]:
-    """The median over runs with its band for each metric, or for `only` some, in the form of `describe.curves`."""
-    axis = "env_steps" if all("env_steps" in run.columns.axes() for run in runs if run.columns.rows) else "iteration"
+def live_groups(records: Sequence[RunRecord], axis: str) -> list[dict[str, Any]]:
+    """The groups of the live page: label, names of the runs, and median curves over the wanted axis."""
+    return [
+        {"label": group.label, "runs": [run.name for run in group.runs], "curves": median_curves(group.runs, axis=axis)}
+        for group in group_runs(records)
+    ]
+
+
+def settings_of(records: Sequence[RunRecord]) -> dict[str, Any]:
+    """Every number of every plan as text, by run; and the label of the runs that share all but the seed."""
+    return {
+        run.name: {"group": number, "label": group.label, "plan": _values(run)}
+        for number, group in enumerate(group_runs(records))
+        for run in group.runs
+    }
+
+
+def median_curves(runs: Sequence[RunRecord], only: Sequence[str] = (), axis: str = "env_steps") -> dict[str, Any]:
+    """The median over runs with its band for each metric, or for `only` some, in the form of `describe.curves`.
+
+    Where a run lacks the wanted axis, the iteration takes its place.
+    """
+    axis = axis if all(axis in run.columns.axes() for run in runs if run.columns.rows) else "iteration"
     filled = [run for run in runs if run.columns.rows and axis in run.columns.axes()]
     names = list(dict.fromkeys(name for run in filled for name in run.columns.names() if not only or name in only))
     first = min((run.columns.axes()[axis][0] for run in filled), default=0.0)
@@ -89,15 +106,49 @@ def median_curves(runs: Sequence[RunRecord], only: Sequence[str] = ()) -> dict[s
 
 
 def _setting(record: RunRecord) -> tuple[tuple[str, str], ...]:
-    quantities = record.plan.get("quantities")
-    values = quantities if isinstance(quantities, dict) else {}
-    shown = {name: q.get("value") for name, q in values.items() if isinstance(q, dict) and name not in _DIFFERS_BY_SEED}
+    shown = {name: value for name, value in _values(record).items() if name not in _DIFFERS_BY_SEED}
     head = {"env": record.config.get("env"), "algo": record.plan.get("algo")}
     return tuple((name, value if isinstance(value, str) else _show(value)) for name, value in (head | shown).items())
 
 
+def _values(record: RunRecord) -> dict[str, str]:
+    """The numbers of the plan as text."""
+    quantities = record.plan.get("quantities")
+    values = quantities if isinstance(quantities, dict) else {}
+    return {name: _show(q.get("value")) for name, q in values.items() if isinstance(q, dict)}
+
+
+def _sources(record: RunRecord) -> dict[str, str]:
+    quantities = record.plan.get("quantities")
+    values = quantities if isinstance(quantities, dict) else {}
+    return {name: str(q.get("source")) for name, q in values.items() if isinstance(q, dict)}
+
+
 def _show(value: Any) -> str:
+    if isinstance(value, str):
+        return value
     return show_value(value) if isinstance(value, int | float | bool | None) else str(value)
+
+
+def _labels(settings: list[dict[str, str]], derived: set[str]) -> list[str]:
+    """A label for each setting; those that would share one are told apart by what differs among them.
+
+    A derived number is named only where no stated one differs: it follows from one.
+    """
+
+    def differing(chosen: list[dict[str, str]]) -> list[str]:
+        names = list(dict.fromkeys(name for setting in chosen for name in setting))
+        found = [name for name in names if len({setting.get(name) for setting in chosen}) > 1]
+        return [name for name in found if name not in derived] or found
+
+    found = [_label(setting, differing(settings), number) for number, setting in enumerate(settings)]
+    for label in {label for label in found if found.count(label) > 1}:
+        places = [i for i, other in enumerate(found) if other == label]
+        names = [name for name in differing([settings[i] for i in places]) if name not in ("env", "algo")]
+        for i in places:
+            parts = [f"{name} {settings[i][name]}" for name in names[:_MOST_NAMED] if name in settings[i]]
+            found[i] = ", ".join([label, *parts])
+    return found
 
 
 def _label(setting: dict[str, str], differing: list[str], number: int) -> str:

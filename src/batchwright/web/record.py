@@ -17,9 +17,11 @@ from batchwright.watch.lines import RETURN
 from batchwright.watch.statistics import MovingStatistics
 from batchwright.web.columns import Columns
 from batchwright.web.folder import Folder
-from batchwright.web.status import status_of
+from batchwright.web.status import CRASHED, end_reason, status_of
 from batchwright.web.tail import Tail, parse
 
+TRACEBACK = "traceback-"
+"""How the names of files begin in which a run keeps the traceback of an error."""
 _TAIL_BYTES = 1 << 16
 _FILE_BYTES = 1 << 22
 _MOST_EVENTS = 5000
@@ -77,7 +79,8 @@ class RunRecord:
             evaluations = [event for event in self.events if event.get("kind") == "evaluation"]
             return {
                 "name": self.name,
-                "status": self.status(),
+                "status": (status := self.status()),
+                "reason": end_reason(status, self.events, self._last_words() if status == CRASHED else ""),
                 "env": _text(self.config.get("env")),
                 "algo": _text(self.plan.get("algo") or self.config.get("algo")),
                 "seed": self.planned("seed"),
@@ -100,6 +103,16 @@ class RunRecord:
         locked = RunDir(self.folder.path / self.name).is_locked()
         silent = time.time() - self._written if self._written else None
         return status_of(locked, silent, self.iterations_done(), self.planned("iterations"), self.events)
+
+    def _last_words(self) -> str:
+        """The last line of the newest traceback that the run left; empty where it left none."""
+        kept = [entry.name for entry in self.folder.entries(self.name) if entry.name.startswith(TRACEBACK)]
+        try:
+            content = self.folder.read_file(f"{self.name}/{max(kept)}", _FILE_BYTES) if kept else b""
+        except OSError:
+            return ""
+        lines = content.decode(errors="replace").strip().splitlines()
+        return lines[-1][:300] if lines else ""
 
     def iterations_done(self) -> int:
         """The number of iterations in the record."""

@@ -19,7 +19,7 @@ from batchwright.core.run_dir import RunDir
 from batchwright.core.safe_open import checked_path, open_plain
 from batchwright.core.seed_folder import is_seed_folder, seed_paths
 from batchwright.tuning.tuning_ledger import is_tuning
-from batchwright.web.assets import asset
+from batchwright.web.assets import CHARTS, asset
 from batchwright.web.describe import advice, curves, details, plan_rows
 from batchwright.web.findings import findings_of
 from batchwright.web.folder import Folder
@@ -33,7 +33,7 @@ MOST_VIDEO_BYTES = 8_000_000
 _HEAD_BYTES = 4096
 _MARK = b"""<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-"""
 """What the head of every report has, those of earlier versions included."""
-SCRIPTS = ("charts.js", "shapes.js", "view.js", "tuning_charts.js", "tuning.js", "report.js")
+SCRIPTS = (*CHARTS, "report.js")
 
 
 def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> Path:

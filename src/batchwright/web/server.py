@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import ipaddress
 import json
@@ -22,6 +23,7 @@ from batchwright.core.errors import UserError
 from batchwright.web.assets import PAGE, asset
 from batchwright.web.describe import curves, details
 from batchwright.web.folder import TUNING_FILE, Folder
+from batchwright.web.groups import live_groups, settings_of
 from batchwright.web.record import VIDEO_TYPES, RunRecord
 from batchwright.web.tuning_report import describe_tuning, read_tuning, tuning_summary
 
@@ -118,6 +120,22 @@ class Watcher:
         if found is None:
             raise Refused(HTTPStatus.NOT_FOUND, "no such run")
         return found
+
+    def settings(self) -> dict[str, Any]:
+        """The numbers of every plan, and which runs differ in the seed alone."""
+        records = self.records()[0]
+        for record in records.values():
+            record.refresh()
+        return settings_of(list(records.values()))
+
+    def groups(self, names: list[str], axis: str) -> dict[str, Any]:
+        """Medians and bands of the named runs, from what has been read of them so far."""
+        records = self.records()[0]
+        chosen = [records[name] for name in names if name in records]
+        with contextlib.ExitStack() as held:
+            for record in chosen:
+                held.enter_context(record.lock)
+            return {"groups": live_groups(chosen, axis)}
 
     def state(
         self, requested: list[tuple[str, tuple[int, ...] | None]], points: int, bands: bool, window: Window = None
@@ -226,6 +244,10 @@ class _Handler(BaseHTTPRequestHandler):
             record = watcher.record(_one(query, "run"))
             record.refresh()
             return details(record)
+        if path == "/api/settings":
+            return {"runs": watcher.settings()}
+        if path == "/api/groups":
+            return watcher.groups(query.get("run", [])[:MOST_RUNS_REQUESTED], query.get("axis", ["env_steps"])[0])
         if path == "/api/tuning":
             return watcher.tuning(_one(query, "tuning"))
         raise Refused(HTTPStatus.NOT_FOUND, "no such page")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-PAGE = ("page.html", "style.css", "charts.js", "shapes.js", "view.js", "tuning_charts.js", "tuning.js", "page.js")
+CHARTS = ("charts.js", "downloads.js", "shapes.js", "view.js", "tuning_charts.js", "tuning.js")
+"""Scripts that the page and the report share, in the order of their loading."""
+PAGE = ("page.html", "style.css", *CHARTS, "run_list.js", "page.js")
 """Files that the server delivers."""
 
 

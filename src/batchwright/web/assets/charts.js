@@ -113,7 +113,7 @@ BW.Chart = class {
     this.legend = BW.el("div", { class: "legend" });
     this.now = BW.el("span", { class: "now" });
     this.node = BW.el("figure", { class: figure.title === "Return" ? "chart hero" : "chart" },
-      BW.el("figcaption", {}, BW.el("span", { class: "title" }, figure.title), BW.el("span", { class: "unit" }, figure.unit || ""), this.now, this.logButton),
+      BW.el("figcaption", {}, BW.el("span", { class: "title" }, figure.title), BW.el("span", { class: "unit" }, figure.unit || ""), this.now, BW.saveButtons(this), this.logButton),
       BW.el("div", { class: "frame" }, this.plot, this.tip), this.legend,
       figure.note ? BW.el("p", { class: "note" }, figure.note) : null);
     parent.append(this.node);
@@ -155,7 +155,7 @@ BW.Chart = class {
   shown() {
     let found = this.series.filter((s) => !this.hidden.has(s.label) && s.x.length);
     if (this.figure.stack) found = this.stacked(found);
-    else found = found.map((s) => ({ ...s, raw: s.y, y: s.marks ? s.y : smoothed(s.y, this.viewState.smooth) }));
+    else found = found.map((s) => (s.marks ? { ...s, raw: s.y } : { ...s, raw: s.y, ...Object.fromEntries(["y", "low", "high"].map((part) => [part, s[part] && smoothed(s[part], this.viewState.smooth)])) }));
     return found;
   }
   stacked(series) {

@@ -86,99 +86,7 @@
     timer = setTimeout(poll, 0);
   };
 
-  /* The list of runs. */
-  const COLUMNS = [
-    ["name", "run", (r) => r.name], ["status", "status", (r) => r.status], ["task", "task", (r) => `${r.env} ${r.algo}`],
-    ["return", "return", (r) => r.return], ["evaluation", "evaluation", (r) => r.evaluation], ["progress", "progress", (r) => BW.fraction(r)],
-    ["steps", "steps", (r) => r.env_steps], ["written", "last written", (r) => r.written],
-  ];
-  let order = { column: "written", down: true }, filter = "";
-
-  const listView = (route) => {
-    document.title = "Batchwright";
-    const rows = new Map();
-    const body = BW.el("tbody");
-    const heads = COLUMNS.map(([key, title]) => {
-      const button = BW.el("button", { type: "button", onclick: () => { order = { column: key, down: order.column === key ? !order.down : !["name", "status", "task"].includes(key) }; arrange(); } }, title);
-      return BW.el("th", { scope: "col", class: key, "data-key": key }, button);
-    });
-    const compare = BW.el("a", { class: "button", href: "#/" }, "compare");
-    const all = BW.el("input", { type: "checkbox", "aria-label": "choose all shown", onchange: () => { for (const [name, row] of rows) if (!row.tr.hidden) { row.box.checked = all.checked; chosen[all.checked ? "add" : "delete"](name); } updateCompareButton(); } });
-    const search = BW.el("input", { type: "search", placeholder: "filter runs", "aria-label": "filter runs", value: filter, oninput: () => { filter = search.value; arrange(); } });
-    const empty = BW.el("div", { class: "empty-state", hidden: true });
-    const notes = BW.el("p", { class: "muted" });
-    const count = BW.el("span", { class: "muted" });
-    const tunings = BW.el("section", { hidden: true });
-    let listed = "";
-    const listTunings = (found) => {
-      tunings.hidden = !found.length;
-      if (listed === JSON.stringify(found)) return;
-      listed = JSON.stringify(found);
-      const row = (t) => BW.el("tr", {}, BW.el("td", { class: "name" }, BW.el("a", { href: tuningLink(t.name) }, t.name)), BW.el("td", {}, `${BW.env(t.env)} `, BW.el("small", {}, t.algo)),
-        BW.el("td", {}, BW.bar(t.most_units && !t.finished ? Math.min(1, t.units / t.most_units) : t.finished ? 1 : null, `${t.units}${t.most_units ? ` of at most ${t.most_units}` : ""} units`)), BW.el("td", {}, t.finished ? (t.winner === null ? "no winner" : `winner: ${t.winner}`) : t.phase ? `phase ${t.phase}` : "measuring"));
-      tunings.replaceChildren(BW.el("h2", {}, "Tunings"), BW.el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "tunings" }, BW.el("table", {}, BW.el("thead", {}, BW.el("tr", {}, ...["tuning", "task", "progress", "outcome"].map((t) => BW.el("th", { scope: "col" }, t)))), BW.el("tbody", {}, ...found.map(row)))));
-    };
-    const table = BW.el("table", { class: "runs" }, BW.el("thead", {}, BW.el("tr", {}, BW.el("th", { class: "choose" }, all), ...heads)), body);
-    main.replaceChildren(BW.el("div", { class: "bar" }, BW.el("h1", {}, "Runs"), count, search, compare), empty, BW.el("div", { class: "scroll" }, table), notes, tunings);
-
-    const updateCompareButton = () => {
-      const names = [...rows.keys()].filter((name) => chosen.has(name));
-      compare.href = names.length ? compareLink(names) : "#/";
-      compare.textContent = names.length ? `compare ${names.length}` : "compare";
-      compare.setAttribute("aria-disabled", String(!names.length));
-      compare.title = names.length ? "" : "choose runs first";
-    };
-    const add = (name) => {
-      const box = BW.el("input", { type: "checkbox", "aria-label": `choose ${name}`, onchange: () => { chosen[box.checked ? "add" : "delete"](name); updateCompareButton(); } });
-      box.checked = chosen.has(name);
-      const cells = Object.fromEntries(COLUMNS.map(([key]) => [key, BW.el("td", { class: key, "data-label": key === "return" ? key : null })]));
-      cells.name.append(BW.el("a", { href: runLink(name) }, name));
-      const tr = BW.el("tr", {}, BW.el("td", { class: "choose" }, box), ...COLUMNS.map(([key]) => cells[key]));
-      rows.set(name, { tr, box, cells, shown: "" });
-      return rows.get(name);
-    };
-    const fill = (row, run, now) => {
-      const share = BW.fraction(run), age = BW.ago(run.written === null ? null : now - run.written);
-      const key = JSON.stringify([run, age]);
-      if (row.shown === key) return;
-      row.shown = key;
-      row.run = run;
-      row.cells.status.replaceChildren(BW.chip(run.status), ...(run.advice ? [BW.el("span", { class: "count", title: "advice" }, run.advice === 1 ? "1 finding" : `${run.advice} findings`)] : []), ...(run.notes.length ? [BW.el("span", { class: "count", title: run.notes.join("\n") }, "note")] : []));
-      row.cells.task.replaceChildren(BW.el("span", { title: run.env }, BW.env(run.env) || "–"), " ", BW.el("small", {}, [run.algo, run.seed === null ? "" : `seed ${run.seed}`].filter(Boolean).join(", ")));
-      row.cells.return.textContent = BW.figure(run.return);
-      row.cells.evaluation.textContent = BW.figure(run.evaluation);
-      row.cells.progress.replaceChildren(share === null ? "–" : BW.bar(share, `${Math.round(100 * share)}%`));
-      row.cells.steps.textContent = run.env_steps === null ? "–" : BW.short(run.env_steps);
-      row.cells.written.textContent = age === "–" || age === "in the future" ? age : `${age} ago`;
-    };
-    const arrange = () => {
-      const valueOf = COLUMNS.find(([key]) => key === order.column)[2], sign = order.down ? -1 : 1;
-      const missing = (v) => v === null || v === undefined || v === "";
-      const sorted = [...rows.values()].sort((a, b) => {
-        const [x, y] = [valueOf(a.run), valueOf(b.run)];
-        if (missing(x) || missing(y)) return missing(x) - missing(y) || (a.run.name < b.run.name ? -1 : 1);
-        return (x < y ? -sign : x > y ? sign : a.run.name < b.run.name ? -1 : 1);
-      });
-      sorted.forEach((row, i) => { if (body.children[i] !== row.tr) body.insertBefore(row.tr, body.children[i] || null); row.tr.hidden = !matches(row.run); });
-      for (const head of heads) { if (head.dataset.key === order.column) head.setAttribute("aria-sort", order.down ? "descending" : "ascending"); else head.removeAttribute("aria-sort"); }
-      const shown = sorted.filter((row) => !row.tr.hidden).length;
-      count.textContent = shown === rows.size ? `${rows.size}` : `${shown} of ${rows.size}`;
-    };
-    const matches = (run) => filter.toLowerCase().split(/\s+/).every((word) => `${run.name} ${run.env} ${run.algo} ${run.status}`.toLowerCase().includes(word));
-    const update = async (fresh) => {
-      const names = new Set(fresh.runs.map((run) => run.name));
-      for (const [name, row] of rows) if (!names.has(name)) { row.tr.remove(); rows.delete(name); chosen.delete(name); }
-      for (const run of fresh.runs) fill(rows.get(run.name) || add(run.name), run, fresh.now);
-      arrange();
-      updateCompareButton();
-      listTunings(fresh.tunings);
-      table.hidden = !rows.size;
-      empty.hidden = !!rows.size;
-      if (!rows.size) empty.replaceChildren(BW.el("p", {}, `There is no run in ${fresh.folder} yet. One appears here as soon as it starts:`), BW.el("pre", {}, "batchwright train CartPole-v1"));
-      notes.textContent = fresh.links ? `${fresh.links} link${fresh.links > 1 ? "s" : ""} in this folder ${fresh.links > 1 ? "are" : "is"} not followed.` : "";
-    };
-    return { route, update };
-  };
+  const listView = (route) => BW.runList(route, { main, chosen, ask, runLink, compareLink, tuningLink });
 
   /* One run. */
   const runView = (route) => {
@@ -224,7 +132,7 @@
         if (found) { head.replaceChildren(BW.el("h1", {}, name), BW.chip("removed")); showCurves(); }
         return;
       }
-      head.replaceChildren(BW.el("h1", {}, name), BW.chip(run.status), BW.el("span", { class: "muted" }, BW.subtitle(run)), BW.el("span", { class: "muted" }, run.written === null ? "" : `last written ${BW.ago(fresh.now - run.written)} ago`));
+      head.replaceChildren(BW.el("h1", {}, name), BW.chip(run.status), ...BW.reason(run), BW.el("span", { class: "muted" }, BW.subtitle(run)), BW.el("span", { class: "muted" }, run.written === null ? "" : `last written ${BW.ago(fresh.now - run.written)} ago`));
       notes.replaceChildren(...[BW.notes(run.notes)].filter(Boolean));
       tiles.replaceChildren(BW.tiles(run, found ? found.evaluations : []));
       showCurves();
@@ -262,15 +170,19 @@
   /* Several runs overlaid. */
   const compareView = (route) => {
     document.title = `${route.names.length} runs · Batchwright`;
-    const viewState = new BW.ViewState(), off = new Set(), known = new Map();
+    const viewState = new BW.ViewState(), off = new Set(), known = new Map(), swatches = new Map();
+    let groups = null, groupsOf = "", isGrouped = null;
+    const grouping = BW.el("input", { type: "checkbox", onchange: () => { isGrouped = grouping.checked; groupsOf = ""; pollNow(); show(); } }), note = BW.el("p", { class: "note", hidden: true });
     const body = BW.el("div"), bar = BW.el("div"), reading = BW.el("p", { class: "muted", hidden: true, role: "status" }), differs = BW.el("section", { hidden: true });
     const figures = new BW.Figures(body, viewState);
-    const cells = new Map();
+    const cells = new Map(), dash = (i) => BW.DASHES[Math.floor(i / BW.COLOURS) % BW.DASHES.length];
+    const colour = (swatch, i) => swatch.replaceChildren(BW.svg("line", { x1: 0, x2: 16, y1: 4, y2: 4, class: `line c${i % BW.COLOURS}`, "stroke-dasharray": dash(i) }));
     const rows = route.names.map((name, i) => {
-      const box = BW.el("input", { type: "checkbox", "aria-label": `show ${name}`, onchange: () => { if (!off.delete(name)) off.add(name); show(); } });
+      const box = BW.el("input", { type: "checkbox", "aria-label": `show ${name}`, onchange: () => { if (!off.delete(name)) off.add(name); groupsOf = ""; show(); if (isGrouped) pollNow(); } });
       box.checked = true;
       const swatch = BW.svg("svg", { class: "swatch", viewBox: "0 0 16 8", "aria-hidden": "true" });
-      swatch.append(BW.svg("line", { x1: 0, x2: 16, y1: 4, y2: 4, class: `line c${i % BW.COLOURS}`, "stroke-dasharray": BW.DASHES[Math.floor(i / BW.COLOURS) % BW.DASHES.length] }));
+      swatches.set(name, swatch);
+      colour(swatch, i);
       const own = { status: BW.el("td", { class: "status" }), task: BW.el("td", { class: "task" }), return: BW.el("td", { class: "value return", "data-label": "return" }), evaluation: BW.el("td", { class: "value evaluation", "data-label": "evaluation" }), steps: BW.el("td", { class: "value steps" }) };
       cells.set(name, own);
       return BW.el("tr", {}, BW.el("td", { class: "choose" }, box), BW.el("td", { class: "name" }, swatch, BW.el("a", { href: runLink(name) }, name)), ...Object.values(own));
@@ -278,13 +190,22 @@
     const head = BW.el("tr", {}, BW.el("th"), ...["run", "status", "task", "return", "evaluation", "steps"].map((t, i) => BW.el("th", { scope: "col", class: i > 2 ? "value" : "" }, t)));
     main.replaceChildren(BW.el("p", { class: "crumbs" }, BW.el("a", { href: "#/" }, "all runs")), BW.el("div", { class: "head" }, BW.el("h1", {}, `${route.names.length} runs`)),
       BW.el("div", { class: "scroll short", tabindex: "0", role: "region", "aria-label": "runs" }, BW.el("table", { class: "runs compared" }, BW.el("thead", {}, head), BW.el("tbody", {}, ...rows))), differs,
-      BW.el("section", {}, BW.el("div", { class: "bar" }, BW.el("h2", {}, "Curves"), bar), reading, body));
+      BW.el("section", {}, BW.el("div", { class: "bar" }, BW.el("h2", {}, "Curves"), BW.el("label", { class: "choices", hidden: route.names.length < 2 }, grouping, "group seeds"), bar), note, reading, body));
     let axes = "";
     const show = () => {
-      const there = route.names.map((name, i) => ({ key: name, label: name, colour: i, dash: BW.DASHES[Math.floor(i / BW.COLOURS) % BW.DASHES.length], curves: curves.get(name) })).filter((run) => run.curves);
+      const there = route.names.map((name, i) => ({ key: name, label: name, colour: i, dash: dash(i), curves: curves.get(name) })).filter((run) => run.curves);
       const shared = ["env_steps", "iteration", "training_seconds"].filter((axis) => there.some((run) => run.curves.axes[axis]));
       if (shared.length && !shared.includes(viewState.axis)) viewState.axis = shared[0];
       if (axes !== shared.join()) { axes = shared.join(); bar.replaceChildren(BW.controls(viewState, shared)); }
+      const isOn = isGrouped && groups, place = new Map((isOn ? groups : []).flatMap((g, i) => g.runs.map((name) => [name, i])));
+      route.names.forEach((name, i) => colour(swatches.get(name), place.get(name) ?? i));
+      note.hidden = !isOn;
+      if (isOn) {
+        note.textContent = `${groups.length} setting${groups.length === 1 ? "" : "s"}: the median over seeds; bands are the quartiles from four runs on, else lowest to highest.`;
+        figures.update(groups.map((g, i) => ({ key: g.label, label: `${g.label} (${g.runs.length})`, colour: i, dash: dash(i), curves: g.curves, grouped: true, listed: true })));
+        reading.hidden = there.every((run) => run.curves.complete);
+        return;
+      }
       const drawn = there.filter((run) => !off.has(run.key) && (run.curves.axes[viewState.axis] || []).length);
       /* A single remaining run keeps the charts of several, so that the layout does not jump. */
       figures.update(drawn.length === 1 ? [...drawn, { ...drawn[0], curves: { axes: {}, mean: {}, low: {}, high: {}, figures: [] } }] : drawn);
@@ -293,6 +214,16 @@
       reading.textContent = `reading ${open.length} of ${there.length} records`;
     };
     viewState.refresh = () => { show(); pollNow(); };
+    /* Asked for again when a run has grown, a run is left out, or the axis changed. */
+    const askForGroups = async (fresh) => {
+      const names = route.names.filter((name) => !off.has(name)), rows = fresh.runs.filter((r) => names.includes(r.name)).map((r) => [r.name, r.iteration, r.stamp]);
+      const now = JSON.stringify([viewState.axis, names, rows, names.map((name) => (curves.get(name) || {}).rows)]);
+      if (isGrouped === false || now === groupsOf || names.length < 2) return;
+      groups = (await ask(`/api/groups?${new URLSearchParams([["axis", viewState.axis], ...names.map((name) => ["run", name])])}`)).groups;
+      groupsOf = now;
+      /* Seeds are grouped without being asked where any setting has several. */
+      if (isGrouped === null && groups.length) { isGrouped = groups.some((g) => g.runs.length > 1); grouping.checked = isGrouped; }
+    };
     const showDiffering = async () => {
       const fresh = route.names.slice(0, 20).filter((name) => cells.has(name) && !known.has(name));
       for (const name of fresh) { known.set(name, null); try { known.set(name, await ask(`/api/run?${new URLSearchParams({ run: name })}`)); } catch { /* the run was removed: its row shows that */ } }
@@ -308,12 +239,13 @@
       for (const name of route.names) {
         const run = fresh.runs.find((r) => r.name === name), own = cells.get(name);
         if (!run) { own.status.replaceChildren(BW.chip("removed")); continue; }
-        own.status.replaceChildren(BW.chip(run.status));
+        own.status.replaceChildren(BW.chip(run.status), ...BW.reason(run));
         own.task.textContent = BW.subtitle(run);
         own.return.textContent = BW.figure(run.return);
         own.evaluation.textContent = BW.figure(run.evaluation);
         own.steps.textContent = run.env_steps === null ? "–" : BW.short(run.env_steps);
       }
+      await askForGroups(fresh);
       show();
       await showDiffering();
     };

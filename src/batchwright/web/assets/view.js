@@ -2,9 +2,11 @@
 "use strict";
 
 BW.STATUS = {
-  running: "running", finished: "finished", stopped: "stopped: return reached", interrupted: "interrupted", diverged: "diverged", crashed: "crashed", planned: "not started",
+  running: "running", finished: "finished", stopped: "stopped: return reached", "stopped-by-callback": "stopped: by a callback", interrupted: "interrupted", diverged: "diverged", crashed: "crashed", planned: "not started",
 };
 BW.chip = (status) => BW.el("span", { class: `chip ${status}` }, BW.STATUS[status] || status);
+/* Why a run ended before its plan, where the chip does not say it. */
+BW.reason = (run) => (run.reason && !(BW.STATUS[run.status] || "").includes(run.reason) ? [BW.el("small", { class: "why", title: run.reason }, run.reason)] : []);
 BW.ago = (seconds) => {
   if (seconds === null || seconds === undefined) return "–";
   if (seconds < -5) return "in the future";
@@ -138,10 +140,16 @@ BW.Figures = class {
 BW.controls = (viewState, axes) => {
   const choice = (name, value, label) => BW.el("button", { type: "button", class: "toggle", "aria-pressed": String(viewState[name] === value), onclick: () => viewState.set({ [name]: value }) }, label);
   const node = BW.el("div", { class: "controls", role: "toolbar", "aria-label": "figures" });
+  /* Any width; the mean of as many points as the screen has of a curve. */
+  const shown = BW.el("output", {}), slider = BW.el("input", { type: "range", min: 0, max: 60, step: 1, value: viewState.smooth, "aria-label": "smoothing, points on either side" });
+  const say = () => { shown.textContent = viewState.smooth ? `${2 * viewState.smooth + 1} points` : "off"; };
+  slider.addEventListener("input", () => { viewState.smooth = Number(slider.value); say(); for (const chart of viewState.charts) chart.request(); });
+  const smooth = BW.el("label", { class: "choices" }, "smooth ", slider, shown);
+  say();
   const draw = () => {
     node.replaceChildren(
       BW.el("span", { class: "choices" }, "over ", ...axes.map((axis) => choice("axis", axis, { env_steps: "steps", iteration: "iterations", training_seconds: "time" }[axis]))),
-      BW.el("span", { class: "choices" }, "smooth ", ...[[0, "off"], [3, "7"], [12, "25"]].map(([value, label]) => choice("smooth", value, label))));
+      smooth);
     if (viewState.range) node.append(BW.el("button", { type: "button", class: "toggle strong", onclick: () => viewState.set({ range: null }) }, "show all"));
   };
   viewState.onchange = () => { const at = [...node.querySelectorAll("button")].indexOf(document.activeElement); draw(); if (at >= 0) { const b = node.querySelectorAll("button")[at]; if (b) b.focus(); } if (viewState.refresh) viewState.refresh(); };
