@@ -16,6 +16,7 @@ from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
 from batchwright.watch.json_lines import numbers_of
 from batchwright.watch.metric_groups import grouped_name
+from batchwright.watch.mlflow_writer import allowed_name
 from batchwright.watch.writers import CsvWriter, SafeWriter, make_writers
 from run_batchwright import plan
 
@@ -83,7 +84,9 @@ def test_an_unknown_writer_is_refused_with_the_nearest_name(tmp_path: Path) -> N
         make_writers(["tensorbord"], RunDir(tmp_path), print)
 
 
-@pytest.mark.parametrize(("name", "package"), [("tensorboard", "tensorboardX"), ("wandb", "wandb")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("tensorboard", "tensorboardX"), ("wandb", "wandb"), ("mlflow", "mlflow")]
+)
 def test_a_missing_package_is_refused_with_its_extra(
     name: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +187,31 @@ def test_wandb_writes_offline_into_the_run(tmp_path: Path, monkeypatch: pytest.M
     assert stored.read_bytes().count(b"env_steps") >= 3
     assert b"loss" in stored.read_bytes()
     assert b"gae_lambda" in stored.read_bytes()  # the plan is its config
+
+
+def test_mlflow_gets_the_plan_and_grouped_names_in_the_run_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracking = pytest.importorskip("mlflow.tracking")  # the extra mlflow, which make test does not install
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    with_plan(tmp_path)
+    (writer,) = make_writers(["mlflow"], RunDir(tmp_path), pytest.fail)
+    for iteration in range(3):
+        writer.write(record(iteration, **{"component/a+b": 1.0}))
+    writer.close()
+    client = tracking.MlflowClient((tmp_path / "mlflow").as_uri())
+    (run,) = client.search_runs([client.get_experiment_by_name("batchwright").experiment_id])
+    assert run.data.params["gae_lambda"] == "0.9"
+    assert run.info.status == "FINISHED"
+    points = client.get_metric_history(run.info.run_id, "train/loss")
+    assert [(point.step, point.value) for point in points] == [(64, 0.5), (128, 0.25), (192, pytest.approx(0.5 / 3))]
+    assert run.data.metrics["rollout/component/a_b"] == 1.0
+
+
+def test_names_for_mlflow_have_its_letters_alone() -> None:
+    assert allowed_name("rollout/component/a+b (%)") == "rollout/component/a_b ___"
+    assert allowed_name("time/steps_per_second") == "time/steps_per_second"
 
 
 def with_plan(folder: Path) -> None:

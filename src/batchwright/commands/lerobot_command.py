@@ -177,7 +177,7 @@ def _train(own: list[str], extra: list[str]) -> int:
     parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept; runs/... when not stated")
     parser.add_argument("--show-plan", action="store_true", help="print the whole plan before training")
     parser.add_argument("--quiet", action="store_true", help="print only warnings and the result")
-    parser.add_argument("--writers", nargs="+", default=(), metavar="NAME", help="also csv, tensorboard, wandb")
+    parser.add_argument("--writers", nargs="+", default=(), metavar="NAME", help="also csv, tensorboard, wandb, mlflow")
     asked = Asked(parser, own, extra, needs_lerobot=True)
     if not asked.request.datasets:
         raise UserError("train needs a dataset.", ["--dataset DIR", "--dataset USER/NAME"])

@@ -180,7 +180,7 @@ def _add_output(parser: Parser) -> None:
         help="how iterations are shown: in our words, or in those of rl_games and batch training (plain)",
     )
     parser.add_argument(
-        "--writers", nargs="+", default=(), metavar="NAME", help="also write metrics to csv, tensorboard, wandb"
+        "--writers", nargs="+", default=(), metavar="NAME", help="also write metrics to csv, tensorboard, wandb, mlflow"
     )
 
 

@@ -145,6 +145,12 @@ def _make_wandb(run_dir: RunDir) -> Writer:
     return WandbWriter(run_dir.path, _settings(run_dir))
 
 
+def _make_mlflow(run_dir: RunDir) -> Writer:
+    from batchwright.watch.mlflow_writer import MlflowWriter
+
+    return MlflowWriter(run_dir.path, _settings(run_dir))
+
+
 def _settings(run_dir: RunDir) -> dict[str, Any]:
     """The numbers of a run's plan by name; empty where it cannot be read."""
     try:
@@ -159,4 +165,5 @@ _MAKERS: dict[str, Callable[[RunDir], Writer]] = {
     "csv": _make_csv,
     "tensorboard": _make_tensorboard,
     "wandb": _make_wandb,
+    "mlflow": _make_mlflow,
 }
