@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from lerobot_scripts import inside
+from prepared_runs import RUNS, prepare
 
 from batchwright.core.errors import UserError
 from batchwright.lerobot.lerobot_python import LeRobotPython, find_python
@@ -14,8 +16,6 @@ KINDS = {
     "images": TOY,
     "more": TOY | {"seed": 1, "episodes": 2},
     "video": TOY | {"video": True, "side": 64, "episodes": 2},
-    "faster": TOY | {"fps": 20, "episodes": 1},
-    "two-cameras": TOY | {"cameras": 2, "episodes": 1},
 }
 
 
@@ -29,14 +29,27 @@ def lerobot() -> LeRobotPython:
 
 @pytest.fixture(scope="session")
 def toy_data(lerobot: LeRobotPython, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Small datasets by name."""
+    """Small datasets by name, and a tiny vision-language model."""
     folder = tmp_path_factory.mktemp("lerobot-data")
     requests = [options | {"root": str(folder / name)} for name, options in KINDS.items()]
-    inside(lerobot, "write_dataset.py", json.dumps(requests))
-    return {name: folder / name for name in KINDS}
+    inside(lerobot, "write_dataset.py", json.dumps(requests), str(folder / "vlm"))
+    return {name: folder / name for name in (*KINDS, "vlm")}
 
 
 @pytest.fixture(scope="session")
-def figures(lerobot: LeRobotPython) -> dict:
+def figures(lerobot: LeRobotPython, toy_data: dict[str, Path]) -> dict:
     """What `inside_checks.py` computes."""
-    return json.loads(inside(lerobot, "inside_checks.py").strip().splitlines()[-1])
+    return inside(lerobot, "inside_checks.py", str(toy_data["images"]), str(toy_data["video"]))
+
+
+@pytest.fixture(scope="session")
+def trained(
+    lerobot: LeRobotPython, toy_data: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> SimpleNamespace:
+    """The runs of `prepared_runs.py`, trained: their folder and their exit codes."""
+    folder = tmp_path_factory.mktemp("lerobot-runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        jobs = {str(prepare(name, folder / name, toy_data, toy_data["vlm"], lerobot)): RUNS[name][4] for name in RUNS}
+    found = inside(lerobot, "inside_runs.py", stdin=json.dumps(jobs))
+    return SimpleNamespace(folder=folder, codes=found["codes"], seconds=found["seconds"])

@@ -1,4 +1,4 @@
-"""Writes small datasets in LeRobot's format, inside of its interpreter: `python write_dataset.py REQUEST`.
+"""Writes small datasets in LeRobot's format and a tiny model: `python write_dataset.py REQUESTS MODEL_FOLDER`.
 
 A toy task: a bright square moves over a dark image, and the action is where it is. Image and state tell the action; the
 mean action is a poor guess.
@@ -48,3 +48,7 @@ if __name__ == "__main__":
     torchvision_schemas.declare()
     for request in json.loads(sys.argv[1]):
         write(Path(request.pop("root")), **request)
+    from write_smolvlm import write_model
+
+    write_model(Path(sys.argv[2]))
+    print("\n{}")

@@ -1,6 +1,5 @@
-"""Writes a vision-language model of SmolVLM's kind that is tiny and random: `python write_smolvlm.py FOLDER`."""
+"""Writes a vision-language model of SmolVLM's kind that is tiny and random."""
 
-import sys
 from pathlib import Path
 
 import torch
@@ -66,8 +65,8 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return found
 
 
-if __name__ == "__main__":
-    folder, words = Path(sys.argv[1]), tokenizer()
+def write_model(folder: Path) -> None:
+    words = tokenizer()
     torch.manual_seed(0)
     config = SmolVLMConfig(text_config=TEXT, vision_config=VISION, scale_factor=2, image_token_id=4, pad_token_id=0)
     SmolVLMForConditionalGeneration(config).save_pretrained(folder)

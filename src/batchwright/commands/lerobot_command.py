@@ -223,6 +223,7 @@ def _probe(own: list[str], extra: list[str]) -> int:
     parser = _parser("probe")
     parser.add_argument("--memory", action="store_true", help="measure the memory of real updates on this machine")
     parser.add_argument("--seconds", default="5", metavar="X", help="time of one measurement (5)")
+    parser.add_argument("--loader-only", action="store_true", help="leave the update out: measure the loader alone")
     asked = Asked(parser, own, extra, needs_lerobot=True)
 
     from batchwright.lerobot import lerobot_probe
@@ -231,6 +232,7 @@ def _probe(own: list[str], extra: list[str]) -> int:
     if asked.stated["memory"]:
         report = lerobot_probe.calibrate(asked.resolved, asked.request, asked.python)
     else:
-        report = lerobot_probe.probe(asked.resolved, asked.request, asked.python, asked.stated["seconds"])
+        options = asked.stated["seconds"], asked.stated["loader_only"]
+        report = lerobot_probe.probe(asked.resolved, asked.request, asked.python, *options)
     print(json.dumps(report.to_dict(), indent=2) if asked.as_json else str(report))
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +11,16 @@ from typing import Any
 from batchwright.config.load import Resolved
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine, with_overrides
-from batchwright.lerobot.lerobot_dataset import DatasetFacts, check_together, find_dataset
+from batchwright.lerobot.lerobot_dataset import INFO, DatasetFacts, check_together, find_dataset
 from batchwright.lerobot.lerobot_python import LeRobotPython, call
 from batchwright.lerobot.lerobot_versions import REPLACED_FLAGS, find_version
+from batchwright.lerobot.trace_cache import TraceCache, cache_folder
 from batchwright.planning.dataset_plan import MODES, DatasetTask, plan_dataset
 from batchwright.planning.memory import PolicyMemory
 from batchwright.planning.plan import Plan
 from batchwright.planning.traced_memory import WORKSPACE_BYTES
+
+PLUGINS = "discover_packages_path"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ def make_request(
 ) -> LeRobotRequest:
     """Finds the datasets and checks that they fit together; refuses words that the plan decides."""
     refuse_replaced(extra)
+    refuse_plugins(extra)
     datasets = tuple(find_dataset(name, offline) for name in names)
     if len(datasets) > 1:
         unknown = [found.name for found in datasets if found.root is None]
@@ -61,6 +64,8 @@ def make_request(
         )
     if weights and not (min(weights) >= 0 and sum(weights) > 0):
         raise UserError("weights of datasets are numbers from 0 up, and not all 0.", ["--weights 2 1"])
+    if weights and any(word.startswith("--dataset.episodes") for word in extra):
+        raise UserError("--weights draw from whole datasets, not from some of their episodes.", ["no --weights"])
     return LeRobotRequest(datasets, tuple(weights), policy_path, vlm, tuple(extra), offline)
 
 
@@ -72,6 +77,13 @@ def refuse_replaced(words: Sequence[str]) -> None:
             raise UserError(f"{name} is decided by the plan.", [REPLACED_FLAGS[name]])
         if not word.startswith("--"):
             raise UserError(f"{word!r} is no word of LeRobot's command line.", ["-- --policy.chunk_size=50"])
+
+
+def refuse_plugins(words: Sequence[str]) -> None:
+    """Refuses words that make LeRobot import a package: a run directory must not name code."""
+    for word in words:
+        if PLUGINS in word:
+            raise UserError(f"{word.split('=')[0]} would import code of a package.", ["leave it out"])
 
 
 def policy_words(policy: str, request: LeRobotRequest) -> list[str]:
@@ -125,7 +137,11 @@ def trace(
         # Without data, the usual case: SmolVLA from published weights, whose language model is kept in bf16.
         "scratch_vlm": bool(request.datasets),
     }
-    answer = call(python, "trace", question, request.offline)
+    cache = TraceCache(question, (request.policy_path, request.vlm), python)
+    answer = cache.read()
+    if answer is None:
+        answer = call(python, "trace", question, request.offline)
+        cache.write(answer)
     return {
         (case["precision"], case["gradient_checkpointing"]): _policy_memory(case, bool(machine.gpus))
         for case in answer["traced"]
@@ -149,8 +165,7 @@ def _policy_memory(case: dict[str, Any], gpu: bool) -> PolicyMemory:
 def merged_folder(datasets: Sequence[DatasetFacts]) -> Path:
     """Where the merge of some datasets lies: keyed by their digests, so that a change makes another."""
     key = hashlib.sha256("".join(found.digest() for found in datasets).encode()).hexdigest()[:24]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "batchwright" / "lerobot" / f"merged-{key}"
+    return cache_folder() / f"merged-{key}"
 
 
 def data_folder(request: LeRobotRequest, python: LeRobotPython) -> tuple[str, Path | None]:
@@ -159,6 +174,8 @@ def data_folder(request: LeRobotRequest, python: LeRobotPython) -> tuple[str, Pa
         return request.datasets[0].repo_id, request.datasets[0].root
     target = merged_folder(request.datasets)
     repo_id = f"local/{target.name}"
+    if (target / INFO).is_file():
+        return repo_id, target
     question = {
         "target": str(target),
         "repo_id": repo_id,

@@ -12,7 +12,6 @@ from batchwright.core.machine import probe_machine
 from batchwright.lerobot.lerobot_plan import LeRobotRequest, data_folder, plan_lerobot, policy_words, trace
 from batchwright.lerobot.lerobot_python import LeRobotPython, call
 from batchwright.lerobot.lerobot_versions import CHUNK_DECODE, find_version
-from batchwright.lerobot.loader_probe import CHUNK_DEFECT_FACTOR
 from batchwright.planning.memory import GOOD_SHARE, show_bytes
 from batchwright.planning.traced_memory import WORKSPACE_BYTES
 
@@ -29,8 +28,9 @@ class LoaderReport:
     samples: int
     """Samples of a probed batch."""
     sweep: tuple[dict[str, Any], ...]
+    update_speed: float | None
+    """Samples per second that the updates take; None where only the loader was measured."""
     advised: int
-    stated: int | None
     verdicts: dict[int, str]
     findings: tuple[str, ...]
 
@@ -38,41 +38,65 @@ class LoaderReport:
         return {
             "samples": self.samples,
             "sweep": list(self.sweep),
+            "update_samples_per_second": self.update_speed,
             "advised_workers": self.advised,
             "verdicts": {str(workers): text for workers, text in self.verdicts.items()},
             "findings": list(self.findings),
         }
 
     def __str__(self) -> str:
-        lines = [f"loader, batches of {self.samples} samples", "", "workers  samples/s  verdict"]
+        lines = [f"loader, batches of {self.samples} samples", "", "workers   loader  training  verdict"]
         for row in self.sweep:
-            verdict = self.verdicts[row["workers"]]
-            lines.append(f"{row['workers']:>7}  {row['samples_per_second']:>9.1f}  {verdict}")
+            speed = row["samples_per_second"]
+            trained = training_speed(row["workers"], speed, self.update_speed)
+            lines.append(f"{row['workers']:>7}  {speed:>7.1f}  {trained:>8.1f}  {self.verdicts[row['workers']]}")
+        lines.append("")
+        if self.update_speed is None:
+            lines.append("samples per second; the update was not measured")
+        else:
+            lines.append(
+                f"samples per second; the update takes {self.update_speed:.1f}. Training is the slower of both; "
+                "without workers, one waits for the other."
+            )
         lines += ["", f"take: --workers {self.advised}"]
         if self.findings:
             lines += ["", "findings", *(f"  - {text}" for text in self.findings)]
         return "\n".join(lines)
 
 
-def probe(resolved: Resolved, request: LeRobotRequest, python: LeRobotPython, seconds: str) -> LoaderReport:
-    """Measures the loader at 0, 1, 2, 4, ... workers and says which number to take."""
+def probe(
+    resolved: Resolved, request: LeRobotRequest, python: LeRobotPython, seconds: str, loader_only: bool = False
+) -> LoaderReport:
+    """Measures the loader at 0, 1, 2, 4, ... workers, and the update; says which number to take."""
     if not request.datasets:
         raise UserError("probe needs a dataset.", ["--dataset DIR"])
     machine, version = probe_machine(), find_version(python.version)
+    stated, measured_seconds = resolved.config.dataset, _seconds(seconds)
     repo_id, root = data_folder(request, python)
     prefetch = version.prefetch_factor if version else 2
-    samples = resolved.config.dataset.samples_per_update or resolved.config.dataset.samples_per_step or 8
-    samples = min(samples, LARGEST_BATCH)
+    samples = min(stated.samples_per_update or stated.samples_per_step or 8, LARGEST_BATCH)
     words = [f"--dataset.repo_id={repo_id}", *([f"--dataset.root={root}"] if root else [])]
     question = {
         "words": [*words, "--policy.device=cpu", *policy_words(resolved.config.algo, request)],
-        "workers": _counts(machine.cores, resolved.config.dataset.workers),
+        "workers": _counts(machine.cores, stated.workers),
         "samples": samples,
         "prefetch_factor": prefetch,
-        "seconds": _seconds(seconds),
+        "seconds": measured_seconds,
+        "with_update": not loader_only,
+        "precision": stated.precision or ("bf16" if machine.gpus else "fp32"),
+        "gradient_checkpointing": bool(stated.gradient_checkpointing),
     }
     answer = call(python, "probe", question, request.offline)
-    return judge(answer, samples, resolved.config.dataset.workers, prefetch, request.datasets[0].frame_bytes)
+    return judge(answer, samples, prefetch, request.datasets[0].frame_bytes)
+
+
+def training_speed(workers: int, loader_speed: float, update_speed: float | None) -> float:
+    """Samples per second of training: loader processes work while the update does, without them it waits."""
+    if update_speed is None:
+        return loader_speed
+    if workers == 0:
+        return 1 / (1 / loader_speed + 1 / update_speed)
+    return min(loader_speed, update_speed)
 
 
 def _seconds(text: str) -> float:
@@ -90,32 +114,29 @@ def _counts(cores: int, stated: int | None) -> list[int]:
     return sorted({count for count in counts if count <= MOST_PROBED} | ({stated} if stated is not None else set()))
 
 
-def judge(answer: dict[str, Any], samples: int, stated: int | None, prefetch: int, frame_bytes: int) -> LoaderReport:
+def judge(answer: dict[str, Any], samples: int, prefetch: int, frame_bytes: int) -> LoaderReport:
     """The advice that follows from the measurements."""
-    sweep = tuple(answer["sweep"])
-    best = max(row["samples_per_second"] for row in sweep)
-    good = [row["workers"] for row in sweep if row["samples_per_second"] >= (1 - WITHIN) * best]
-    advised = min(good)
+    sweep, update = tuple(answer["sweep"]), answer["update_samples_per_second"]
+    trained = {row["workers"]: training_speed(row["workers"], row["samples_per_second"], update) for row in sweep}
+    best = max(trained.values())
+    advised = min(workers for workers, speed in trained.items() if speed >= (1 - WITHIN) * best)
     verdicts = {}
-    for row in sweep:
-        share = row["samples_per_second"] / best
-        if row["workers"] in good:
-            verdicts[row["workers"]] = f"good ({share:.0%} of the best)"
-        else:
-            word = "starved" if row["workers"] < advised else "too many"
-            verdicts[row["workers"]] = f"{word} ({share:.0%} of the best)"
-    return LoaderReport(
-        samples, sweep, advised, stated, verdicts, tuple(_findings(answer, advised, samples, prefetch, frame_bytes))
-    )
+    for workers, speed in trained.items():
+        word = "good" if speed >= (1 - WITHIN) * best else "starved" if workers < advised else "too many"
+        verdicts[workers] = f"{word} ({speed / best:.0%} of the best)"
+    findings = tuple(_findings(answer, advised, samples, prefetch, frame_bytes))
+    return LoaderReport(samples, sweep, update, advised, verdicts, findings)
 
 
 def _findings(answer: dict[str, Any], advised: int, samples: int, prefetch: int, frame_bytes: int) -> list[str]:
     found = []
-    alone, whole = answer["sample_seconds_without_chunk"], answer["sample_seconds"]
-    if answer["image_keys"] and whole > CHUNK_DEFECT_FACTOR * alone:
+    decoded, used = answer["decoded_images"], len(answer["image_keys"])
+    if decoded > used:
+        here, plain = answer["sample_seconds_here"], answer["sample_seconds"]
         found.append(
-            f"{CHUNK_DECODE}: a sample takes {1000 * whole:.1f} ms with its {answer['chunk_size']} actions and "
-            f"{1000 * alone:.1f} ms without. Record or convert to video, or take a smaller -- --policy.chunk_size=N."
+            f"{CHUNK_DECODE}: {decoded} are decoded and {used} used, which takes {1000 * plain:.1f} ms per sample. "
+            f"batchwright lerobot train reads it in {1000 * here:.1f} ms; with lerobot-train, convert to video or take "
+            f"a smaller -- --policy.chunk_size={answer['chunk_size'] // 4 or 1}."
         )
     if answer["video_keys"]:
         found.append(

@@ -21,7 +21,13 @@ PACKAGE = Path(__file__).resolve().parents[1]
 LOCAL = Path(".venv-lerobot") / "bin" / "python"
 INSTALL = "make lerobot"
 CALL_SECONDS = 1800
-_ASK = "import importlib.metadata as m; print(m.version('lerobot'))"
+PACKAGES = ("lerobot", "torch", "transformers")
+_ASK = f"""import importlib.metadata as m
+for name in {PACKAGES}:
+    try:
+        print(m.version(name))
+    except m.PackageNotFoundError:
+        print("none")"""
 
 
 @dataclass(frozen=True)
@@ -30,25 +36,28 @@ class LeRobotPython:
 
     path: str
     version: str
+    packages: tuple[str, ...] = ()
+    """Versions of the packages that decide how much memory a policy takes."""
 
 
 def find_python(stated: str | None) -> LeRobotPython:
     """The interpreter that was stated, else this one, else that of `.venv-lerobot`, whichever has LeRobot."""
     if stated is not None:
-        version = _version_of(stated)
-        if version is None:
+        found = _ask(stated)
+        if found is None:
             raise UserError(f"{stated} has no LeRobot.", [INSTALL, "--lerobot-python PYTHON"])
-        return LeRobotPython(stated, version)
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return LeRobotPython(sys.executable, importlib.metadata.version("lerobot"))
+        return found
     candidates = []
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        importlib.metadata.version("lerobot")
+        candidates.append(sys.executable)
     environment = os.environ.get("BATCHWRIGHT_LEROBOT_PYTHON")
     candidates += [environment] if environment else []
     candidates += [str(path.absolute()) for path in _local_paths() if path.exists()]
     for path in candidates:
-        version = _version_of(path)
-        if version is not None:
-            return LeRobotPython(path, version)
+        found = _ask(path)
+        if found is not None:
+            return found
     raise UserError(
         "no LeRobot was found: neither in this interpreter nor in .venv-lerobot.", [INSTALL, "--lerobot-python PYTHON"]
     )
@@ -60,12 +69,16 @@ def _local_paths() -> list[Path]:
     return [LOCAL, repository / LOCAL]
 
 
-def _version_of(path: str) -> str | None:
+def _ask(path: str) -> LeRobotPython | None:
+    """What an interpreter has; None where it has no LeRobot."""
     try:
         answer = subprocess.run([path, "-c", _ASK], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError):
         return None
-    return (answer.stdout.strip() or None) if answer.returncode == 0 else None
+    versions = answer.stdout.split()
+    if answer.returncode or len(versions) != len(PACKAGES) or versions[0] == "none":
+        return None
+    return LeRobotPython(path, versions[0], tuple(f"{name} {v}" for name, v in zip(PACKAGES, versions, strict=True)))
 
 
 @contextlib.contextmanager

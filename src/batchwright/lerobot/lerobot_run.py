@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
@@ -22,12 +23,15 @@ from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import RunDir, run_name
 from batchwright.core.safe_open import checked_path, read_json
 from batchwright.lerobot.dataset_settings import DatasetSettings
-from batchwright.lerobot.lerobot_plan import LeRobotRequest, data_folder, groups_of, policy_words
+from batchwright.lerobot.lerobot_plan import LeRobotRequest, data_folder, groups_of, policy_words, refuse_plugins
 from batchwright.lerobot.lerobot_python import LeRobotPython, call_environment, find_python, import_path
 from batchwright.lerobot.lerobot_worker import INTERRUPTED, JOB_FILE, WRITER
 from batchwright.planning.plan import Plan, plan_from_dict
 from batchwright.runs.launch import create_run_dir
 from batchwright.watch.metric_log import read_metrics
+
+GRACE_SECONDS = 20.0
+"""How long processes may go on after one of them has failed."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,8 @@ def continue_run(
     except (OSError, ValueError) as error:
         raise UserError(f"{run} is damaged: {error}.", ["train anew in another --run-dir"]) from None
     _refuse_missing_data(run, job)
-    found = find_python(python or _existing(job.get("python")))
+    refuse_plugins([str(word) for word in job.get("words", [])])
+    found = find_python(python) if python else _same_python(run, job)
     with run.lock():  # said here, before a process is started for it
         pass
     with import_path() as folder:
@@ -138,8 +143,17 @@ def continue_run(
     return _result(run, code, time.perf_counter() - start_seconds)
 
 
-def _existing(path: Any) -> str | None:
-    return path if isinstance(path, str) and Path(path).exists() else None
+def _same_python(run: RunDir, job: dict[str, Any]) -> LeRobotPython:
+    """An interpreter of this user with the version that trained the run; one that the run names is not started."""
+    named, version = str(job.get("python")), str(job.get("lerobot"))
+    fix = f"BATCHWRIGHT_LEROBOT_PYTHON={named} batchwright resume {run}, if you know that interpreter"
+    try:
+        found = find_python(None)
+    except UserError as error:
+        raise UserError(error.message, [*error.fixes, fix]) from None
+    if found.version != version:
+        raise UserError(f"{run} was trained with LeRobot {version}; {found.path} has {found.version}.", [fix])
+    return found
 
 
 def _refuse_missing_data(run: RunDir, job: dict[str, Any]) -> None:
@@ -159,9 +173,23 @@ def _run_processes(words: list[str], environment: dict[str, str], count: int) ->
         stdout = None if rank == 0 else subprocess.DEVNULL
         started.append(subprocess.Popen(words, env=common | own, start_new_session=True, stdout=stdout))
     with _passing_signals(started):
-        codes = [process.wait() for process in started]
-    worst = codes[0] or next((code for code in codes if code), 0)
+        codes = _wait(started)
+    worst = next((code for code in codes if code > 0), 0) or next((code for code in codes if code), 0)
     return worst if worst >= 0 else 1
+
+
+def _wait(processes: list[subprocess.Popen[bytes]]) -> list[int]:
+    """Waits for all; when one has failed, the others would wait for its part of the next update and are ended."""
+    deadline = math.inf
+    while any(process.poll() is None for process in processes):
+        if deadline == math.inf and any(process.poll() for process in processes):
+            deadline = time.monotonic() + GRACE_SECONDS
+        if time.monotonic() > deadline:
+            for process in processes:
+                if process.poll() is None:
+                    process.kill()
+        time.sleep(0.02)
+    return [process.wait() for process in processes]
 
 
 @contextlib.contextmanager

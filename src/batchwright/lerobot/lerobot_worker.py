@@ -160,9 +160,11 @@ class Worker:
         """In the place of `cycle`: batches in our order, from the update that comes next."""
         import torch
 
+        from batchwright.lerobot.chunk_decode import skip_unused_images
         from batchwright.lerobot.data_order import DataOrder
 
         dataset = dataloader.dataset
+        skip_unused_images(dataset)
         if self.record is not None:
             self.record.frames = len(dataset)
         order = DataOrder(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,19 @@ def calibrate_memory(request: dict[str, Any]) -> dict[str, Any]:
     return {"device": device, "peaks": peaks, "context_bytes": context}
 
 
-def real_peak(config: Any, samples: int, device: str, precision: str, checkpointing: bool, foreach: bool) -> int:
-    """The peak in bytes of two updates at one batch size, weights included."""
+@dataclass(frozen=True)
+class RealUpdate:
+    """A policy that is trained on one made-up batch."""
+
+    update: Callable[[], None]
+    tensors: Callable[[], list[Any]]
+    """What stays in memory between two updates: weights, buffers, optimiser state, the batch."""
+
+
+def make_update(
+    config: Any, samples: int, device: str, precision: str, checkpointing: bool, foreach: bool
+) -> RealUpdate:
+    """A policy with weights of no meaning, its optimiser and a batch, on a device."""
     torch.manual_seed(0)
     with torch.device(device):
         policy = make_policy(config).to(device)
@@ -48,14 +61,22 @@ def real_peak(config: Any, samples: int, device: str, precision: str, checkpoint
         optimizer.step()
         optimizer.zero_grad()
 
-    update()
+    def tensors() -> list[Any]:
+        moments = [value for state in optimizer.state.values() for value in state.values()]
+        return [*policy.parameters(), *policy.buffers(), *batch.values(), *moments]
+
+    return RealUpdate(update, tensors)
+
+
+def real_peak(config: Any, samples: int, device: str, precision: str, checkpointing: bool, foreach: bool) -> int:
+    """The peak in bytes of two updates at one batch size, weights included."""
+    made = make_update(config, samples, device, precision, checkpointing, foreach)
+    made.update()
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-        update()
+        made.update()
         return int(torch.cuda.max_memory_allocated())
-    optimizer_state = [value for state in optimizer.state.values() for value in state.values()]
-    held = _bytes([*policy.parameters(), *policy.buffers(), *batch.values(), *optimizer_state])
-    return held + _profiled_peak(update)
+    return _bytes(made.tensors()) + _profiled_peak(made.update)
 
 
 def _bytes(tensors: list[Any]) -> int:

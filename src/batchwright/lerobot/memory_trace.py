@@ -42,12 +42,12 @@ class TracedMemory:
 def trace(policy_config: Any, precision: str, checkpointing: bool, foreach: bool) -> TracedMemory:
     """The memory of training a policy of LeRobot whose features are set; `foreach` as AdamW does it on a GPU."""
     with FakeTensorMode(allow_non_fake_inputs=True), torch.device("cpu"):
-        sizes = (1, 1, *SLOPE_SAMPLES)
+        sizes = (1, *SLOPE_SAMPLES)
         counted = count_updates(policy_config, sizes, precision, checkpointing, foreach, LiveMemory(fake=True))
-    first, second, low, high = counted.peak_bytes
+    floor, low, high = counted.peak_bytes
     sample = (high - low) / (SLOPE_SAMPLES[1] - SLOPE_SAMPLES[0])
     return TracedMemory(
-        floor_bytes=max(first, second),
+        floor_bytes=floor,
         fixed_bytes=round(low - SLOPE_SAMPLES[0] * sample),
         sample_bytes=round(sample),
         input_bytes=counted.input_bytes,
@@ -69,7 +69,11 @@ class Counted:
 def count_updates(
     config: Any, sizes: tuple[int, ...], precision: str, checkpointing: bool, foreach: bool, memory: LiveMemory
 ) -> Counted:
-    """Builds the policy and makes one update for each batch size while `memory` counts."""
+    """Builds the policy and makes one update for each batch size while `memory` counts.
+
+    The first update ends with the optimiser's step, which allocates its state and has the same peak at any batch size;
+    the others end after the backward pass.
+    """
     peaks = []
     with memory:
         policy = make_policy(config)
@@ -81,7 +85,11 @@ def count_updates(
         for samples in sizes:
             batch = make_batch(config, samples)
             memory.peak_bytes = memory.live_bytes
-            _update(policy, batch, optimizer, precision, foreach)
+            _backward(policy, batch, precision)
+            if not peaks:
+                torch.nn.utils.clip_grad_norm_(policy.parameters(), 10.0, foreach=foreach)
+                optimizer.step()
+            optimizer.zero_grad()
             peaks.append(memory.peak_bytes)
             input_bytes = sum(tensor.nbytes for tensor in batch.values()) // samples
             del batch
@@ -90,14 +98,10 @@ def count_updates(
     return Counted(tuple(peaks), input_bytes, sum(size for size, _ in counts), trainable)
 
 
-def _update(policy: Any, batch: dict[str, torch.Tensor], optimizer: Any, precision: str, foreach: bool) -> None:
+def _backward(policy: Any, batch: dict[str, torch.Tensor], precision: str) -> None:
     with autocast("cpu", precision):
         loss, _ = policy.forward(dict(batch))
     loss.backward()
-    torch.nn.utils.clip_grad_norm_(policy.parameters(), 10.0, foreach=foreach)
-    del loss
-    optimizer.step()
-    optimizer.zero_grad()
 
 
 @contextlib.contextmanager
@@ -136,7 +140,7 @@ def _as_bf16(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def make_batch(config: Any, samples: int) -> dict[str, torch.Tensor]:
-    """One batch with the shapes that LeRobot's processors give it."""
+    """One batch with the shapes that LeRobot's processors give it; the instruction has the most tokens allowed."""
     batch = {name: torch.rand(samples, *feature.shape) for name, feature in config.input_features.items()}
     action = config.output_features["action"].shape
     batch["action"] = torch.rand(samples, config.chunk_size, *action)

@@ -54,7 +54,7 @@ def plan_dataset(resolved: Resolved, machine: Machine, task: DatasetTask | None 
     ledger.setting("processes", 1, "one process, one GPU")
     memories = _memories(ledger, policy, task)
     memory = memories[str(precision), bool(checkpointing)]
-    _settle_batch(ledger, policy, memory, machine)
+    _settle_batch(ledger, policy, memory, memories, machine)
     plan_loader(ledger, machine, task.prefetch_factor, _frame_bytes(ledger, task), task.workers)
     _settle_memory(ledger, memory, memories, machine)
     _settle_updates(ledger, task)
@@ -118,7 +118,13 @@ def _limit(machine: Machine) -> tuple[int, str]:
     return machine.ram_bytes, "RAM (no GPU)"
 
 
-def _settle_batch(ledger: Ledger, policy: str, memory: PolicyMemory, machine: Machine) -> None:
+def _settle_batch(
+    ledger: Ledger,
+    policy: str,
+    memory: PolicyMemory,
+    memories: dict[tuple[str, bool], PolicyMemory],
+    machine: Machine,
+) -> None:
     """The micro-batch: as stated, else a careful start that fits; with accumulation up to the effective batch."""
     limit, where = _limit(machine)
     fits = memory.largest(limit)
@@ -127,7 +133,7 @@ def _settle_batch(ledger: Ledger, policy: str, memory: PolicyMemory, machine: Ma
         raise UserError(
             f"{show_bytes(limit)} {where} cannot hold {policy}: {show_bytes(need)} for one sample is above "
             f"{GOOD_SHARE:.0%}.",
-            [*_modes_that_fit(ledger, policy, limit), f"--gpu-memory-gb {math.ceil(need / GOOD_SHARE / GIB)}"],
+            [*_modes_that_fit(ledger, memories, limit), f"--gpu-memory-gb {math.ceil(need / GOOD_SHARE / GIB)}"],
         )
     ledger.settle(
         "largest_samples_per_step",
@@ -137,24 +143,33 @@ def _settle_batch(ledger: Ledger, policy: str, memory: PolicyMemory, machine: Ma
         f"{show_bytes(memory.sample_bytes)}",
     )
     start, why = _careful_start(ledger, policy, fits)
-    micro, effective = _solve_batch(ledger, start, fits)
+    fits = memory.largest(limit, samples_per_update=_share(ledger, ledger.stated("samples_per_update") or 0)) or 1
+    micro, effective = _solve_batch(ledger, start, _growing_start(ledger, policy, fits), fits)
     _write_batch(ledger, micro, effective, why, fits)
-    _warn_of_memory(ledger, memory.total(micro, effective) / limit, f"{show_bytes(limit)} {where}", micro, fits)
+    use = memory.total(micro, _share(ledger, effective)) / limit
+    _warn_of_memory(ledger, use, f"{show_bytes(limit)} {where}", micro, fits)
 
 
-def _modes_that_fit(ledger: Ledger, policy: str, limit: int) -> list[str]:
+def _share(ledger: Ledger, samples: int) -> int:
+    """Samples of an update that one process takes, at most."""
+    return math.ceil(samples / int(ledger.quantities["processes"].value or 1))
+
+
+def _growing_start(ledger: Ledger, policy: str, fits: int) -> int | None:
+    """Where a micro-batch that is to grow begins; None where it is not."""
+    return min(CAREFUL_STARTS[policy].with_accumulation, fits) if ledger.stated("grow") else None
+
+
+def _modes_that_fit(ledger: Ledger, memories: dict[tuple[str, bool], PolicyMemory], limit: int) -> list[str]:
     """Flags that make one sample fit, the mildest set only."""
-    cameras, side = (int(ledger.quantities[name].value or 1) for name in ("cameras", "image_size"))
-    now = ledger.quantities["precision"].value, ledger.quantities["gradient_checkpointing"].value
-    for flags, precision, checkpointing in (
-        ("--gradient-checkpointing", now[0], True),
-        ("--precision bf16", "bf16", now[1]),
-        ("--precision bf16 --gradient-checkpointing", "bf16", True),
+    now = str(ledger.quantities["precision"].value), bool(ledger.quantities["gradient_checkpointing"].value)
+    for flags, mode in (
+        ("--gradient-checkpointing", (now[0], True)),
+        ("--precision bf16", ("bf16", now[1])),
+        ("--precision bf16 --gradient-checkpointing", ("bf16", True)),
     ):
-        if (precision, checkpointing) != now:
-            memory = traced_memory(policy, cameras, side, str(precision), bool(checkpointing))
-            if memory.largest(limit) >= 1:
-                return [flags]
+        if mode != now and memories[mode].largest(limit) >= 1:
+            return [flags]
     return []
 
 
@@ -173,15 +188,16 @@ def _careful_start(ledger: Ledger, policy: str, fits: int) -> tuple[int, str]:
     return start, f"a careful start ({case}); {fits} fit"
 
 
-def _solve_batch(ledger: Ledger, start: int, fits: int) -> tuple[int, int]:
+def _solve_batch(ledger: Ledger, start: int, growing_start: int | None, fits: int) -> tuple[int, int]:
     """(micro-batch, effective batch) around whatever subset is stated; micro-batches need not divide it."""
     micro, accumulation, effective = (
         ledger.stated(name) for name in ("samples_per_step", "accumulation", "samples_per_update")
     )
     processes = int(ledger.quantities["processes"].value or 1)
-    if effective is None:
+    if effective is None and (micro or accumulation or growing_start is None):
         micro = micro or start
         return micro, micro * (accumulation or 1) * processes
+    effective = effective or start * processes
     if effective < processes:
         raise UserError(
             f"{effective} samples per update cannot be shared by {processes} processes.",
@@ -194,6 +210,8 @@ def _solve_batch(ledger: Ledger, start: int, fits: int) -> tuple[int, int]:
             f"{math.ceil(share / micro)}, not the {accumulation} stated.",
             [f"--accumulation {math.ceil(share / micro)}", f"--samples-per-step {math.ceil(share / accumulation)}"],
         )
+    if micro is None and accumulation is None:
+        micro = growing_start
     if micro is None:
         parts = accumulation or math.ceil(share / max(1, fits))
         if parts > share:
@@ -206,7 +224,9 @@ def _write_batch(ledger: Ledger, micro: int, effective: int, why: str, fits: int
     processes = int(ledger.quantities["processes"].value or 1)
     share = math.ceil(effective / processes)
     sizes = show_sizes(share, micro)
-    if ledger.stated("samples_per_update") is not None:
+    if ledger.stated("grow") and micro < share:
+        why = f"a careful start that grows up to {share} while memory allows"
+    elif ledger.stated("samples_per_update") is not None:
         why = f"{share} samples in the fewest micro-batches of at most {fits}, of near-equal size"
     if ledger.stated("accumulation") is not None and ledger.stated("samples_per_update") is not None:
         why = f"{share} samples / {ledger.stated('accumulation')} micro-batches"

@@ -78,8 +78,16 @@ class PolicyMemory:
         waiting = max(0, samples_per_update - samples)
         return max(self.floor_bytes, self.fixed_bytes + self.sample_bytes * samples + self.input_bytes * waiting)
 
-    def largest(self, memory_bytes: float, share: float = GOOD_SHARE) -> int:
-        """The most samples that keep within a share of the memory; 0 where not even the fixed part fits."""
+    def largest(self, memory_bytes: float, share: float = GOOD_SHARE, samples_per_update: int = 0) -> int:
+        """The most samples that keep within a share of the memory; 0 where not even the fixed part fits.
+
+        Of an update that needs several micro-batches the other samples wait in memory too.
+        """
         if self.floor_bytes > memory_bytes * share:
             return 0
-        return max(0, math.floor((memory_bytes * share - self.fixed_bytes) / self.sample_bytes))
+        free = memory_bytes * share - self.fixed_bytes
+        fits = max(0, math.floor(free / self.sample_bytes))
+        if fits >= samples_per_update or self.sample_bytes <= self.input_bytes:
+            return fits
+        waiting = self.input_bytes * samples_per_update
+        return max(0, math.floor((free - waiting) / (self.sample_bytes - self.input_bytes)))
