@@ -11,7 +11,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 demo: $(VENV)/.core
 	$(BIN)/batchwright train CartPole-v1 --show-plan
 
+# Tests of LeRobot run where make lerobot has been run; its install alone takes about two minutes.
 test: check browser
+	@[ -x $(LEROBOT_VENV)/bin/python ] || echo "no $(LEROBOT_VENV) (make lerobot): tests in LeRobot's environment are left out"
 	$(BIN)/pytest $(WORKERS)
 
 # make test, and the claims that it holds for one engine, algorithm or format, for all of them (tests/long.txt).

@@ -21,23 +21,19 @@ from batchwright.lerobot import lerobot_config, memory_calibration, memory_trace
 
 TINY_VLM = ["--policy.num_vlm_layers=4", "--policy.resize_imgs_with_padding=[128,128]"]
 
-# (policy, cameras, side, precision, checkpointing, samples); SmolVLA with 4 layers and small frames: a CPU is slow.
-CASES = [
-    ("act", 1, 96, "fp32", False, 1),
-    ("act", 1, 96, "fp32", False, 8),
-    ("act", 1, 224, "fp32", False, 4),
-    ("act", 3, 96, "fp32", False, 8),
-    ("act", 3, 224, "fp32", False, 2),
-    ("act", 2, 128, "fp32", True, 8),
-    ("act", 1, 224, "fp32", True, 8),
-    ("act", 1, 96, "bf16", False, 8),
-    ("act", 2, 128, "bf16", True, 8),
-    ("smolvla", 1, 128, "fp32", False, 1),
-    ("smolvla", 1, 128, "fp32", False, 4),
-    ("smolvla", 2, 128, "fp32", False, 4),
-    ("smolvla", 1, 128, "fp32", True, 4),
-    ("smolvla", 1, 128, "bf16", False, 4),
-]
+# (policy, cameras, side, precision, checkpointing) -> batch sizes. SmolVLA is cut to 4 layers and small frames.
+CASES: dict[tuple[str, int, int, str, bool], tuple[int, ...]] = {
+    ("act", 1, 96, "fp32", False): (1, 8),
+    ("act", 1, 96, "fp32", True): (4, 16),
+    ("act", 1, 96, "bf16", False): (2, 8),
+    ("act", 2, 128, "bf16", True): (4, 12),
+    ("act", 1, 224, "fp32", False): (4,),
+    ("act", 3, 224, "fp32", False): (2,),
+    ("smolvla", 1, 128, "fp32", False): (1, 4),
+    ("smolvla", 2, 128, "fp32", False): (3,),
+    ("smolvla", 1, 128, "fp32", True): (2, 6),
+    ("smolvla", 1, 128, "bf16", False): (4,),
+}
 
 
 def config_of(policy: str, cameras: int, side: int) -> Any:
@@ -47,34 +43,40 @@ def config_of(policy: str, cameras: int, side: int) -> Any:
     return config
 
 
-def measure(case: tuple[str, int, int, str, bool, int]) -> dict[str, Any]:
-    policy, cameras, side, precision, checkpointing, samples = case
-    start_seconds = time.perf_counter()
+def measure(shape: tuple[str, int, int, str, bool], sizes: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Traced and counted peaks of one shape at its batch sizes."""
+    policy, cameras, side, precision, checkpointing = shape
+    start_seconds = time.process_time()
     traced = memory_trace.trace(config_of(policy, cameras, side), precision, checkpointing, foreach=False)
-    trace_seconds = time.perf_counter() - start_seconds
-    total = max(traced.floor_bytes, traced.fixed_bytes + samples * traced.sample_bytes)
-    counted = memory_calibration.real_peak(
-        config_of(policy, cameras, side), samples, "cpu", precision, checkpointing, foreach=False
-    )
-    names = ("policy", "cameras", "image_size", "precision", "gradient_checkpointing", "samples")
-    found = {"traced_bytes": total, "counted_bytes": counted, "error": total / counted - 1}
-    return dict(zip(names, case, strict=True)) | found | {"trace_seconds": trace_seconds}
+    trace_seconds = time.process_time() - start_seconds
+    names = ("policy", "cameras", "image_size", "precision", "gradient_checkpointing")
+    rows = []
+    for samples in sizes:
+        total = max(traced.floor_bytes, traced.fixed_bytes + samples * traced.sample_bytes)
+        counted = memory_calibration.real_peak(
+            config_of(policy, cameras, side), samples, "cpu", precision, checkpointing, foreach=False
+        )
+        found = {"samples": samples, "traced_bytes": total, "counted_bytes": counted, "error": total / counted - 1}
+        rows.append(dict(zip(names, shape, strict=True)) | found | {"trace_cpu_seconds": trace_seconds})
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True)
-    target = parser.parse_args().json
+    parser.add_argument("--only", nargs="+", default=["act", "smolvla"], metavar="POLICY")
+    stated = parser.parse_args()
     from importlib.metadata import version
 
     import torch
 
     about = {"lerobot": version("lerobot"), "torch": torch.__version__, "machine": platform.machine()}
-    rows = []
-    for case in CASES:
-        rows.append(measure(case))
-        print(rows[-1], flush=True)
-        target.write_text(json.dumps(about | {"cases": rows}, indent=2) + "\n")
+    rows: list[dict[str, Any]] = []
+    for shape, sizes in CASES.items():
+        if shape[0] in stated.only:
+            rows += measure(shape, sizes)
+            print(*rows[-len(sizes) :], sep="\n", flush=True)
+            stated.json.write_text(json.dumps(about | {"cases": rows}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Figures that tests judge, computed inside of LeRobot's interpreter: `python inside_checks.py` prints them as JSON."""
+"""Figures that tests judge, computed inside of LeRobot's interpreter: `python inside_checks.py IMAGES VIDEO`."""
 
 import copy
 import json
+import sys
 from types import SimpleNamespace
 
 import torch
@@ -139,6 +140,37 @@ def orders() -> dict:
     }
 
 
+def chunks(root: str) -> dict:
+    """Images that are decoded for one sample, by LeRobot and by us; whether all samples are equal."""
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    from batchwright.lerobot.chunk_decode import count_decoded, skip_unused_images
+
+    deltas = {"action": [k / 10 for k in range(8)]}
+    dataset, light = (LeRobotDataset("local/toy", root=root, delta_timestamps=deltas) for _ in range(2))
+    skipped = skip_unused_images(light)
+    equal = True
+    for index in range(0, len(dataset), 7):
+        one, other = dataset[index], light[index]
+        equal &= one.keys() == other.keys()
+        equal &= all(torch.equal(v, other[k]) for k, v in one.items() if isinstance(v, torch.Tensor))
+    counts = [count_decoded(found, 5) for found in (dataset, light)]
+    return {"decoded": counts, "skipped": skipped, "equal": equal}
+
+
+def probed(root: str) -> dict:
+    from batchwright.lerobot.loader_probe import probe_loader
+
+    words = ["--dataset.repo_id=local/toy", f"--dataset.root={root}", "--policy.type=act", "--policy.device=cpu"]
+    request = {"words": [*words, "--policy.push_to_hub=false", *SMALL], "workers": [0, 1], "samples": 4}
+    request |= {"prefetch_factor": 2, "seconds": 0.2, "with_update": True}
+    return probe_loader(request | {"precision": "fp32", "gradient_checkpointing": False})
+
+
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     blocks = len(activation_checkpointing.checkpointed_blocks(act(*SMALL)[0]))
-    print("\n" + json.dumps({"splits": splits(), "shortages": shortages(), "orders": orders(), "blocks": blocks}))
+    found = {"splits": splits(), "shortages": shortages(), "orders": orders(), "blocks": blocks}
+    found["chunks"] = {"images": chunks(sys.argv[1]), "video": chunks(sys.argv[2])}
+    found["probed"] = {"images": probed(sys.argv[1]), "video": probed(sys.argv[2])}
+    print("\n" + json.dumps(found))

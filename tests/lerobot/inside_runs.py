@@ -1,4 +1,6 @@
-"""Trains prepared runs in one process of LeRobot's interpreter: `python inside_runs.py < SCENARIOS`.
+"""Trains prepared runs in one process of LeRobot's interpreter: `python inside_runs.py RUN DATA < SCENARIOS`.
+
+RUN is then played on DATA.
 
 Importing LeRobot takes longer than these runs, so each of them is a fork of this process, which has it already.
 """
@@ -14,6 +16,7 @@ import traceback
 from pathlib import Path
 
 import torch
+from play_policy import errors
 
 from batchwright.lerobot import torchvision_schemas
 
@@ -115,4 +118,5 @@ if __name__ == "__main__":
         begin_seconds = time.perf_counter()
         codes[Path(run).name] = train(run, how)
         seconds[Path(run).name] = round(time.perf_counter() - begin_seconds, 2)
-    print("\n" + json.dumps({"codes": codes, "seconds": seconds}))
+    played = errors(str(Path(sys.argv[1]) / "checkpoints" / "last" / "pretrained_model"), sys.argv[2])
+    print("\n" + json.dumps({"codes": codes, "seconds": seconds, "played": played}))

@@ -89,7 +89,7 @@ def test_a_policy_that_cannot_fit_is_refused_with_what_would() -> None:
     ],
 )
 def test_other_mistakes_are_one_message(line: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lerobot_python, "_version_of", lambda path: "0.4.4")
+    monkeypatch.setattr(lerobot_python, "_ask", lambda path: lerobot_python.LeRobotPython(path, "0.4.4"))
     monkeypatch.setenv("BATCHWRIGHT_LEROBOT_PYTHON", "python")
     assert said in refusal(line).err
 

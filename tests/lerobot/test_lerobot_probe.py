@@ -1,19 +1,17 @@
 """The advice that follows from a probe of the loader; and a probe of real datasets."""
 
-from pathlib import Path
-
 import pytest
 
 from batchwright.lerobot.lerobot_probe import judge
-from batchwright.lerobot.lerobot_python import LeRobotPython
-from run_batchwright import run_line
 
 
 def answer(speeds: dict[int, float], **others: object) -> dict:
     found = {
         "sweep": [{"workers": workers, "samples_per_second": speed} for workers, speed in speeds.items()],
+        "update_samples_per_second": None,
+        "decoded_images": 1,
         "sample_seconds": 0.005,
-        "sample_seconds_without_chunk": 0.005,
+        "sample_seconds_here": 0.005,
         "chunk_size": 100,
         "image_keys": ["observation.images.top"],
         "video_keys": [],
@@ -25,37 +23,45 @@ def answer(speeds: dict[int, float], **others: object) -> dict:
 
 
 def test_the_fewest_workers_within_a_tenth_of_the_best_are_advised() -> None:
-    report = judge(answer({0: 10, 1: 18, 2: 30, 4: 32, 8: 20}), 8, None, 2, 10**6)
+    report = judge(answer({0: 10, 1: 18, 2: 30, 4: 32, 8: 20}), 8, 2, 10**6)
     assert report.advised == 2  # 30 of 32 is 94%
     assert report.verdicts[0].startswith("starved")
     assert report.verdicts[4].startswith("good")
     assert report.verdicts[8].startswith("too many")
 
 
+def test_workers_that_the_update_cannot_use_are_not_advised() -> None:
+    # The update takes 20 samples per second: 1 worker supplies 18 of them, and without workers 1 / (1/10 + 1/20) = 6.7.
+    report = judge(answer({0: 10, 1: 18, 2: 30, 4: 32}, update_samples_per_second=20.0), 8, 2, 10**6)
+    assert report.advised == 1
+    assert report.verdicts[0] == "starved (33% of the best)"
+    # An update that takes 1 sample per second waits for nobody.
+    assert judge(answer({0: 10, 1: 18}, update_samples_per_second=1.0), 8, 2, 10**6).advised == 0
+
+
 def test_the_chunk_defect_is_found_where_it_is_and_only_there() -> None:
     speeds = {0: 10.0, 1: 18.0}
-    slow = judge(answer(speeds, sample_seconds=0.47), 8, None, 2, 10**6)
-    assert "470.0 ms with its 100 actions and 5.0 ms without" in slow.findings[0]
-    assert judge(answer(speeds), 8, None, 2, 10**6).findings == ()
-    video = answer(speeds, sample_seconds=0.47, image_keys=[], video_keys=["observation.images.top"])
-    assert not any("chunk_size" in text for text in judge(video, 8, None, 2, 10**6).findings)
+    slow = judge(answer(speeds, decoded_images=101, sample_seconds=0.47), 8, 2, 10**6)
+    assert "101 are decoded and 1 used, which takes 470.0 ms per sample" in slow.findings[0]
+    assert judge(answer(speeds, sample_seconds=0.47), 8, 2, 10**6).findings == ()
 
 
 def test_a_small_shm_is_named_with_both_figures() -> None:
-    report = judge(answer({0: 1.0, 2: 30.0}, shm_free_bytes=64 * 2**20), 16, None, 2, 2 * 10**6)
+    report = judge(answer({0: 1.0, 2: 30.0}, shm_free_bytes=64 * 2**20), 16, 2, 2 * 10**6)
     # 2 workers x 2 batches x 16 samples x 2 MB = 128 MB
     assert "/dev/shm has 64.0 MiB free, the batches of 2 workers take 122.1 MiB" in report.findings[-1]
 
 
+def test_chunks_are_read_without_the_images_beside_them_and_samples_stay_equal(figures: dict) -> None:
+    # The frame itself, and one more for each of the 8 actions.
+    assert figures["chunks"]["images"] == {"decoded": [9, 1], "skipped": True, "equal": True}
+    assert figures["chunks"]["video"] == {"decoded": [0, 0], "skipped": False, "equal": True}
+
+
 @pytest.mark.parametrize("kind", ["images", "video"])
-def test_a_probe_measures_the_loader_of_a_dataset(
-    lerobot: LeRobotPython, toy_data: dict[str, Path], kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    line = f"lerobot probe --dataset {toy_data[kind]} --seconds 0.5 --hub-offline --json -- --policy.chunk_size=20"
-    found = run_line(line + " --policy.n_action_steps=20")
-    assert found.code == 0, found.err
-    speeds = {row["workers"]: row["samples_per_second"] for row in found.json["sweep"]}
-    assert {0, 1, 2} <= set(speeds)
-    assert speeds[found.json["advised_workers"]] >= 0.9 * max(speeds.values())
-    assert any("chunk_size x cameras" in text for text in found.json["findings"]) == (kind == "images")
+def test_a_probe_of_a_real_dataset_names_the_defect_where_it_is(figures: dict, kind: str) -> None:
+    report = judge(figures["probed"][kind], 4, 2, 10**4)
+    assert any("chunk_size x cameras" in text for text in report.findings) == (kind == "images")
+    assert any("decoded from video" in text for text in report.findings) == (kind == "video")
+    assert report.update_speed is not None
+    assert "take: --workers" in str(report)

@@ -19,7 +19,7 @@ def probe_loader(request: dict[str, Any]) -> dict[str, Any]:
     from batchwright.lerobot.lerobot_config import read_config
 
     config = read_config(request["words"])
-    dataset = _dataset(config)
+    dataset = open_dataset(config)
     plain = {"decoded_images": count_decoded(dataset, 0), "sample_seconds": _sample_seconds(dataset)}
     skips = skip_unused_images(dataset)  # as in training
     shm = shutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else None
@@ -37,7 +37,7 @@ def probe_loader(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _dataset(config: Any) -> Any:
+def open_dataset(config: Any) -> Any:
     """The dataset as training opens it: with the chunk of actions that the policy wants."""
     from lerobot.datasets.factory import resolve_delta_timestamps
     from lerobot.datasets.lerobot_dataset import LeRobotDataset, LeRobotDatasetMetadata

@@ -71,10 +71,10 @@ def count_updates(
 ) -> Counted:
     """Builds the policy and makes one update for each batch size while `memory` counts.
 
-    The first update ends with the optimiser's step, which allocates its state and has the same peak at any batch size;
-    the others end after the backward pass.
+    The first one ends with two steps of the optimiser, whose peak is the same at any batch size and is reached once all
+    of its state exists; the others end after the backward pass.
     """
-    peaks = []
+    peaks: list[int] = []
     with memory:
         policy = make_policy(config)
         policy.train()
@@ -88,6 +88,7 @@ def count_updates(
             _backward(policy, batch, precision)
             if not peaks:
                 torch.nn.utils.clip_grad_norm_(policy.parameters(), 10.0, foreach=foreach)
+                optimizer.step()
                 optimizer.step()
             optimizer.zero_grad()
             peaks.append(memory.peak_bytes)

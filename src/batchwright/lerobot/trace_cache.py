@@ -62,8 +62,10 @@ class TraceCache:
 
 def _is_whole(answer: Any) -> bool:
     cases = answer.get("traced") if isinstance(answer, dict) else None
-    return bool(cases) and all(
-        isinstance(case, dict) and all(isinstance(case.get(name), int) for name in NUMBERS) for case in cases
+    return (
+        isinstance(cases, list)
+        and bool(cases)
+        and all(isinstance(case, dict) and all(isinstance(case.get(name), int) for name in NUMBERS) for case in cases)
     )
 
 
