@@ -108,3 +108,52 @@ def test_a_version_that_was_never_tried_is_said() -> None:
     assert find_version("0.4.4") is not None
     assert find_version("0.6.1").prefetch_factor == 4  # type: ignore[union-attr]
     assert "never tried" in describe_version("0.9.0")
+
+
+def strange_run(folder: Path, data: Path, **job: object) -> Path:
+    """A run of somebody else, as far as it is read before an interpreter is started."""
+    answer = run_line(f"lerobot plan --dataset {data} --total-updates 4 --json")
+    folder.mkdir()
+    (folder / "config.yaml").write_text("policy: act\n")
+    (folder / "plan.json").write_text(json.dumps(answer.json))
+    words = {"words": [], "root": str(data), "python": "/bin/true", "lerobot": "0.4.4"}
+    (folder / "lerobot.json").write_text(json.dumps(words | job))
+    return folder
+
+
+def test_an_interpreter_that_a_run_names_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = tmp_path / "ran"
+    (tmp_path / "python").write_text(f"#!/bin/sh\ntouch {ran}\necho 0.4.4 1 1\n")
+    (tmp_path / "python").chmod(0o755)
+    run = strange_run(tmp_path / "run", dataset(tmp_path / "a"), python=str(tmp_path / "python"))
+    assert f"BATCHWRIGHT_LEROBOT_PYTHON={tmp_path / 'python'}" in refusal(f"resume {run}").err
+    assert not ran.exists()
+    monkeypatch.setenv("BATCHWRIGHT_LEROBOT_PYTHON", "python")
+    monkeypatch.setattr(lerobot_python, "_ask", lambda path: lerobot_python.LeRobotPython(path, "0.6.1"))
+    assert "was trained with LeRobot 0.4.4; python has 0.6.1" in refusal(f"resume {run}").err
+
+
+def test_words_that_import_a_package_are_refused(tmp_path: Path) -> None:
+    word = "--policy.discover_packages_path=evil"
+    assert "would import code" in refusal(f"lerobot plan -- {word}").err
+    run = strange_run(tmp_path / "run", dataset(tmp_path / "a"), words=[word])
+    assert "would import code" in refusal(f"resume {run}").err
+
+
+def test_weights_draw_from_whole_datasets(tmp_path: Path) -> None:
+    pair = f"{dataset(tmp_path / 'a')} {dataset(tmp_path / 'b')}"
+    line = f"lerobot train --dataset {pair} --weights 2 1 -- --dataset.episodes=[0]"
+    assert "whole datasets" in refusal(line).err
+    assert "3 weights for 2 datasets" in refusal(f"lerobot train --dataset {pair} --weights 1 1 1").err
+
+
+def test_runs_on_recorded_data_are_compared_by_their_losses(tmp_path: Path) -> None:
+    run = strange_run(tmp_path / "run", dataset(tmp_path / "a"))
+    records = [
+        {"iteration": k, "env_steps": 24 * k, "updates": k, "samples": 24 * k, "loss": loss, "samples_per_second": 5.0}
+        for k, loss in enumerate((3.0, 1.0, 2.0))
+    ]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    row = run_line(f"compare {run} {run} --json").json[0]
+    assert (row["samples"], row["last_loss"], row["lowest_loss"]) == (48, 2.0, 1.0)
+    assert row["done"] == 0.75

@@ -190,3 +190,18 @@ def test_any_positive_integers_make_a_valid_dataset_plan(
     assert found["fixed_bytes"] + (fits + 1) * one >= 0.9 * gpu * GIB - fits - 2
     if micro is None and accumulation is None:
         assert step <= fits
+
+
+def test_a_micro_batch_that_is_to_grow_begins_small_at_the_same_samples_per_update() -> None:
+    found = act(grow=True, samples_per_update=64)
+    assert (found["samples_per_step"], found["samples_per_update"]) == (12, 64)
+    alone = act(grow=True)
+    assert (alone["samples_per_step"], alone["samples_per_update"]) == (12, act()["samples_per_update"])
+    assert act(grow=True, samples_per_step=7)["samples_per_step"] == 7
+
+
+def test_micro_batches_of_a_large_update_leave_room_for_the_samples_that_wait() -> None:
+    found = act(samples_per_update=4000)
+    # 4000 samples of 3 x 224 x 224 x 3 x 4 B are 7.2 GB, which lie on the GPU beside the micro-batch.
+    assert found["memory_use"] <= 0.9
+    assert found["samples_per_step"] < found["largest_samples_per_step"] / 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from batchwright.config.schema import DATASET
 from batchwright.planning.explain import show_value
 from batchwright.planning.plan import Plan
 from batchwright.runs.launch import open_run
@@ -37,6 +38,8 @@ def side_by_side(paths: list[str]) -> list[dict[str, Any]]:
 
 
 def _results(records: list[dict[str, Any]], plan: Plan) -> dict[str, Any]:
+    if plan.regime == DATASET:
+        return _dataset_results(records, plan)
     returns, evaluations, speed = (
         [r[name] for r in records if is_finite_number(r.get(name))]
         for name in ("episode_return", "eval_mean", "steps_per_second")
@@ -50,6 +53,23 @@ def _results(records: list[dict[str, Any]], plan: Plan) -> dict[str, Any]:
         "best_evaluation": max(evaluations) if evaluations else None,
         "last_evaluation": evaluations[-1] if evaluations else None,
         "steps_per_second": float(np.median(speed)) if speed else None,
+    }
+
+
+def _dataset_results(records: list[dict[str, Any]], plan: Plan) -> dict[str, Any]:
+    """Of training on recorded data: losses in the place of returns."""
+    losses, speed = (
+        [r[name] for r in records if is_finite_number(r.get(name))] for name in ("loss", "samples_per_second")
+    )
+    late = losses[-max(1, int(len(losses) * LAST_SHARE)) :]
+    last = records[-1] if records else {}
+    return {
+        "done": _share_done(records, 0, plan),
+        "updates": last.get("updates", 0),
+        "samples": last.get("samples", 0),
+        "last_loss": float(np.mean(late)) if late else None,
+        "lowest_loss": min(losses) if losses else None,
+        "samples_per_second": float(np.median(speed)) if speed else None,
     }
 
 
