@@ -16,7 +16,7 @@ from checkers import rl_games_config, train_rl_games
 
 PLANTED, USUAL = 1.0, 3e-4
 NAME = "learning-rate-too-high"
-ITERATIONS = 20
+ITERATIONS = 12
 
 
 def doctor_callbacks() -> dict[str, Any]:
@@ -42,7 +42,7 @@ def in_rl_games(learning_rate: float) -> list[str]:
     from batchwright.adapters.rl_games_observer import DoctorObserver
 
     config = rl_games_config(Batches(8, 16, minibatch_size=32))
-    config["params"]["config"] |= {"learning_rate": learning_rate, "mini_epochs": 8}
+    config["params"]["config"] |= {"learning_rate": learning_rate, "mini_epochs": 4}
     if learning_rate == PLANTED:
         config["params"]["config"]["grad_norm"] = 1e9
     lines: list[str] = []
@@ -84,7 +84,7 @@ def rsl_rl_config(learning_rate: float, recurrent: bool) -> dict[str, Any]:
         "critic": model,
         "algorithm": {
             "class_name": "PPO",
-            "num_learning_epochs": 8,
+            "num_learning_epochs": 4,
             "num_mini_batches": 4,
             "learning_rate": learning_rate,
             "schedule": "fixed",

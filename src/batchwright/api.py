@@ -773,8 +773,9 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
     `run` is a run directory of ours, or a log of `trainer` (sb3, cleanrl, rl_games; recognised where it is not named):
     TensorBoard files or CSV.
     """
-    from batchwright.core.run_dir import RunDir
+    from batchwright.core.run_dir import FOREIGN_JOB, RunDir
     from batchwright.doctor.diagnosis import Diagnosis
+    from batchwright.doctor.logs.names import in_trainer_settings
     from batchwright.doctor.logs.read import find_log, read_log
     from batchwright.doctor.run_history import Facts, facts_of
     from batchwright.doctor.triage import triage
@@ -802,7 +803,10 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
             remarks.append(f"{lines.unreadable} lines of {name} cannot be read and were passed over")
     end = run_end(events, records[-1]["iteration"] + 1 if records else 0, facts.number("iterations"))
     status = "unfinished" if end in (None, INTERRUPTED) else END_TEXT.get(end, end)
-    return Diagnosis(str(found), status, len(records), triage(records, facts, events), remarks)
+    findings = triage(records, facts, events)
+    if (found.path / FOREIGN_JOB).is_file():
+        findings = [in_trainer_settings("rl_games", finding) for finding in findings]
+    return Diagnosis(str(found), status, len(records), findings, remarks)
 
 
 def load(

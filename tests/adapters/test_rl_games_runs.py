@@ -79,7 +79,10 @@ def test_a_run_of_rl_games_is_read_by_report_and_doctor(tmp_path: Path, config: 
     assert len((run / "metrics.jsonl").read_text().splitlines()) == 12
     assert '"finished"' in (run / "events.jsonl").read_text()
     assert run_line(f"report {run}").code == 0
-    assert "finished, 12 iterations" in run_line(f"doctor {run}").out
+    diagnosis = run_line(f"doctor {run}").out
+    assert "finished, 12 iterations" in diagnosis
+    assert "horizon_length: " in diagnosis, diagnosis  # advice in rl_games' settings, not in our flags
+    assert "Try: --" not in diagnosis
 
 
 def test_an_interrupted_run_goes_on_and_only_by_its_own_command(tmp_path: Path, config: Path) -> None:

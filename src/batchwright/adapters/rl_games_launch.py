@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,14 @@ from batchwright.config.load import Resolved, resolve
 from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
 from batchwright.core.machine import probe_machine
-from batchwright.core.run_dir import RunDir, run_name
+from batchwright.core.run_dir import FOREIGN_JOB, RunDir, run_name
 from batchwright.core.safe_open import open_plain, read_json
 from batchwright.core.trust import is_trusted, remember
 from batchwright.doctor.finding import Finding
-from batchwright.doctor.logs.names import as_trainer_settings
+from batchwright.doctor.logs.names import in_trainer_settings
 from batchwright.planning.make import make_plan
 from batchwright.planning.plan import Plan, TaskFacts
-from batchwright.runs.launch import FOREIGN_JOB, create_run_dir, open_run
+from batchwright.runs.launch import create_run_dir, open_run
 from batchwright.runs.recorder import OutputOptions, RunRecorder
 from batchwright.runs.signals import stop_when_asked
 from batchwright.watch.metric_log import EventLog, read_metrics
@@ -67,12 +67,7 @@ class ForeignRecorder(RunRecorder):
     """The recorder of our own runs, with advice in the settings of rl_games."""
 
     def _show_advice(self, iteration: int, findings: Sequence[Finding]) -> None:
-        super()._show_advice(iteration, [_in_their_words(finding) for finding in findings])
-
-
-def _in_their_words(finding: Finding) -> Finding:
-    settings = (as_trainer_settings("rl_games", flags) for flags in finding.flags)
-    return replace(finding, flags=tuple(text for text in settings if text))
+        super()._show_advice(iteration, [in_trainer_settings("rl_games", finding) for finding in findings])
 
 
 def plan_job(job: Job) -> tuple[Resolved, Plan]:

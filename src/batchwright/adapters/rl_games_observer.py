@@ -9,13 +9,12 @@ Needs rl_games and NumPy; JAX is not imported.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from batchwright.core.errors import UserError
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.live import LiveDoctor
-from batchwright.doctor.logs.names import as_trainer_settings, translated
+from batchwright.doctor.logs.names import in_trainer_settings, translated
 from batchwright.doctor.run_history import Facts
 from batchwright.doctor.text import one_line
 
@@ -101,8 +100,7 @@ class DoctorObserver(RecordObserver):
 
     def _report(self, findings: list[Finding]) -> None:
         for finding in findings:
-            flags = tuple(words for flags in finding.flags if (words := as_trainer_settings("rl_games", flags)))
-            self.findings.append(replace(finding, flags=flags))
+            self.findings.append(in_trainer_settings("rl_games", finding))
             self._say(f"doctor: {one_line(self.findings[-1])}")
 
 

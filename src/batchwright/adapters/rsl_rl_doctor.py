@@ -14,7 +14,7 @@ from typing import Any
 
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.live import LiveDoctor
-from batchwright.doctor.logs.names import as_trainer_settings, translated
+from batchwright.doctor.logs.names import in_trainer_settings, translated
 from batchwright.doctor.run_history import Facts
 from batchwright.doctor.text import one_line
 
@@ -63,8 +63,7 @@ class DoctorLogger:
 
     def _report(self, findings: list[Finding]) -> None:
         for finding in findings:
-            flags = tuple(words for flags in finding.flags if (words := as_trainer_settings("rsl_rl", flags)))
-            self.findings.append(replace(finding, flags=flags))
+            self.findings.append(in_trainer_settings("rsl_rl", finding))
             self._say(f"doctor: {one_line(self.findings[-1])}")
 
 

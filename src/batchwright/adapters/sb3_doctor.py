@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from batchwright.core.errors import UserError
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.live import LiveDoctor
-from batchwright.doctor.logs.names import as_trainer_settings, translated
+from batchwright.doctor.logs.names import in_trainer_settings, translated
 from batchwright.doctor.run_history import Facts
 from batchwright.doctor.text import one_line
 
@@ -62,8 +61,7 @@ class DoctorCallback(BaseCallback):  # type: ignore[misc]
                 self._report(finding)
 
     def _report(self, finding: Finding) -> None:
-        flags = tuple(words for flags in finding.flags if (words := as_trainer_settings("sb3", flags)))
-        finding = replace(finding, flags=flags)
+        finding = in_trainer_settings("sb3", finding)
         self.findings.append(finding)
         self._say(f"doctor: {one_line(finding)}")
 

@@ -18,6 +18,8 @@ from batchwright.core.files import explain_full_disk, remove_folder, sweep_tempo
 from batchwright.core.safe_open import checked_path, names_in, open_plain
 
 RUNS = Path("runs")
+FOREIGN_JOB = "rl_games.json"
+"""In a run directory that rl_games trains, not we."""
 _LOCK = ".lock"
 _held: set[Path] = set()  # a POSIX lock does not exclude its own process; this does
 _changing_held = threading.Lock()

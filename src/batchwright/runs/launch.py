@@ -14,7 +14,7 @@ from batchwright.config.save import to_yaml
 from batchwright.core import html
 from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
-from batchwright.core.run_dir import RunDir, run_name
+from batchwright.core.run_dir import FOREIGN_JOB, RunDir, run_name
 from batchwright.core.safe_open import explain_refusal, read_json, read_plain
 from batchwright.core.trust import check_trust, remember
 from batchwright.envs.engines.engine import OnEvent
@@ -45,9 +45,6 @@ from batchwright.watch.run_end import (
     RETURN_REACHED,
     STOPPED,
 )
-
-FOREIGN_JOB = "rl_games.json"
-"""In a run directory that rl_games trains, not we."""
 
 MakeLearner = Callable[[Plan, str, OnEvent], EngineLearner[Any]]
 """(plan, environment, callback for engine events) -> the learner of the plan's regime."""

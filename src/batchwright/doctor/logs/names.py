@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from batchwright.doctor.finding import Finding
+
 # Their name -> ours. SB3: logger keys of PPO, A2C, SAC, DQN. CleanRL: tags of its single files. rl_games: a2c_common.
 # RSL-RL: tags of its logger.
 SB3 = {
@@ -173,3 +177,9 @@ def as_trainer_settings(trainer: str, flags: str) -> str:
         pattern = SETTINGS[trainer].get(name)
         settings += [pattern.format(value)] if pattern is not None else []
     return {"sb3": ", ", "cleanrl": " ", "rl_games": "; ", "rsl_rl": "; "}[trainer].join(settings)
+
+
+def in_trainer_settings(trainer: str, finding: Finding) -> Finding:
+    """The finding with its flags as settings of the other trainer."""
+    settings = (as_trainer_settings(trainer, flags) for flags in finding.flags)
+    return replace(finding, flags=tuple(dict.fromkeys(text for text in settings if text)))

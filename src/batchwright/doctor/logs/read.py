@@ -6,7 +6,7 @@ import csv
 import math
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from batchwright.core.errors import UserError
 from batchwright.core.files import find_below
 from batchwright.core.safe_open import explain_refusal
 from batchwright.doctor.finding import Finding
-from batchwright.doctor.logs.names import TRAINERS, as_trainer_settings, recognise, translated
+from batchwright.doctor.logs.names import TRAINERS, in_trainer_settings, recognise, translated
 from batchwright.doctor.logs.tensorboard_file import Scalar, read_scalars
 from batchwright.doctor.run_history import Facts
 
@@ -57,8 +57,7 @@ class ForeignLog:
 
     def with_trainer_settings(self, finding: Finding) -> Finding:
         """The finding with its flags as settings of this trainer."""
-        settings = (as_trainer_settings(self.trainer, flags) for flags in finding.flags)
-        return replace(finding, flags=tuple(dict.fromkeys(text for text in settings if text)))
+        return in_trainer_settings(self.trainer, finding)
 
 
 def find_log(path: Path) -> list[Path]:
