@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS := -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test long quick check docs bench torture browser lerobot clean
+.PHONY: demo test long quick check docs bench torture browser lerobot wheel-test clean
 
 demo: $(VENV)/.core
 	$(BIN)/batchwright train CartPole-v1 --show-plan
@@ -51,6 +51,10 @@ bench: $(VENV)/.dev
 TORTURE ?=
 torture: $(VENV)/.dev
 	$(BIN)/python benchmarks/torture --json benchmarks/results/torture.json $(TORTURE)
+
+# The wheel in a fresh environment outside this folder, with the jobs of a first hour; a few minutes.
+wheel-test:
+	$(PYTHON) tests/wheel_outside.py
 
 # LeRobot wants other versions of NumPy and PyTorch than we do: an environment of its own, about 2 GB. 0.4.4 is the last
 # version for Python 3.11. LEROBOT_TORCH names another build of PyTorch, such as one for CUDA.

@@ -33,6 +33,7 @@ def test_every_command_of_the_readme_exits_with_0(tmp_path: Path) -> None:
     commands = readme_commands()
     assert len(commands) > 10, "the README's bash blocks were not found"
     folder = checkout(tmp_path)
+    printed: set[str] = set()
     for command in commands:
         done = subprocess.run(
             ["sh", "-c", command],
@@ -44,6 +45,21 @@ def test_every_command_of_the_readme_exits_with_0(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, f"{command}\nexit code {done.returncode}\n{done.stderr[-2000:]}"
         assert "Traceback" not in done.stderr, f"{command}\n{done.stderr[-2000:]}"
+        printed |= {without_figures(line) for line in done.stdout.splitlines()}
+    for line in shown_lines():
+        assert without_figures(line) in printed, f"the README shows what no command prints:\n{line}"
+
+
+def shown_lines() -> list[str]:
+    """The lines of the README's output blocks; those of refused plans are checked by test_docs_outputs.py."""
+    blocks = re.findall(r"^```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks if "$ batchwright plan" not in block for line in block.splitlines()]
+    return [line for line in lines if line.strip() not in ("", "...") and not line.startswith("$ ")]
+
+
+def without_figures(line: str) -> str:
+    """A line without its numbers, which differ between machines, its plurals, and the blanks that align columns."""
+    return re.sub(r"\s+|-{2,}", " ", re.sub(r"[-\d.,:%]+", "#", line).replace("episodes", "episode")).strip()
 
 
 def test_every_link_of_the_readme_leads_to_a_file() -> None:
