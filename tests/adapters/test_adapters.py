@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchwright.adapters import brax, cleanrl, lerobot, pufferlib, rl_games, rsl_rl, sb3, skrl
+from batchwright.config import schema
 from batchwright.core.errors import UserError
-from run_batchwright import plan, refusal, run_line
+from run_batchwright import plan, refusal, run, run_line
 
 
 def for_rl_games(**options):
@@ -249,3 +250,14 @@ def test_json_has_the_words_of_the_trainer_beside_the_plan(trainer: str) -> None
 def test_an_unknown_trainer_is_refused_in_python_too() -> None:
     with pytest.raises(UserError, match="unknown trainer"):
         plan(trainer="rlgames")
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3", "dqn", "reinforce"])
+@pytest.mark.parametrize("trainer", [name for name in schema.TRAINERS if name not in ("sb3", "lerobot")])
+def test_a_plan_that_a_trainer_does_not_train_is_refused_with_one_that_it_does(trainer: str, algo: str) -> None:
+    env = "CartPole-v1" if algo == "dqn" else "Pendulum-v1"
+    for words in ([], ["--json"]):
+        answer = run("plan", env, "--algo", algo, "--for", trainer, *words)
+        assert answer.code == 2
+        assert "--algo ppo" in answer.err, answer.err
+        assert "damaged" not in answer.err

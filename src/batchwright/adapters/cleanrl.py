@@ -77,9 +77,9 @@ def limits(plan: Plan) -> list[str]:
 
 
 def text(plan: Plan) -> str:
-    env = f" --env-id {plan.task.name}" if plan.task.name else ""
+    env, flags = f" --env-id {plan.task.name}" if plan.task.name else "", flag_words(settings(plan))
     notes = "".join(f"# note: {note}\n" for note in limits(plan))
-    return f"{notes}python ppo.py{env} \\\n{flag_words(settings(plan))}"
+    return f"{notes}python ppo.py{env} \\\n{flags}"
 
 
 def to_dict(plan: Plan) -> dict[str, Any]:

@@ -134,10 +134,11 @@ def limits(plan: Plan) -> list[str]:
 
 def text(plan: Plan) -> str:
     """Everything to paste."""
+    block = batch_block(plan)  # refuses what rl_games does not train
     notes = "\n".join(f"# note: {line}" for line in limits(plan))
     return "\n\n".join(
         [
-            batch_block(plan),
+            block,
             *([notes] if notes else []),
             "# YAML\n" + yaml_fragment(plan),
             "# Hydra overrides (Isaac Lab)\n" + " \\\n  ".join(overrides(plan)),
