@@ -164,29 +164,9 @@ def train_for(dataset: Any, update: Any, workers: int, seed: int, seconds: float
     return SAMPLES * count / total, busy / total
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=3.0, help="time of one measurement of the loader")
-    stated = parser.parse_args()
-    torch.set_num_threads(1)
-    from importlib.metadata import version
-
-    found: dict[str, Any] = {"lerobot": version("lerobot"), "torch": torch.__version__, "machine": platform.machine()}
-    found |= {"cores": os.cpu_count(), "load_at_start": os.getloadavg()[0]}
-    toy = {"episodes": 4, "steps": 30, "cameras": 1, "fps": 10, "seed": 0}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, options in (
-            ("small", {"side": 32, "video": False}),
-            ("images", {"side": 128, "video": False}),
-            ("video", {"side": 128, "video": True}),
-        ):
-            write(Path(folder) / name, **(toy | options))
-        found["workers"] = {kind: worker_speeds(Path(folder) / kind, stated.seconds) for kind in ("images", "video")}
-        stated.json.write_text(json.dumps(found, indent=2) + "\n")
-        speeds, losses = batch_speeds(), stability(Path(folder) / "small")
+def batch_rows(speeds: dict[int, float], losses: dict[int, list[float]]) -> list[dict[str, Any]]:
     memory = traced_memory("act", 3, 224, "bf16", False)
-    found["batch"] = [
+    return [
         {
             "samples": size,
             "samples_per_cpu_second": speeds[size],
@@ -197,7 +177,35 @@ def main() -> None:
         }
         for size in CLAIMED_SPEED
     ]
-    stated.json.write_text(json.dumps(found | {"load_at_end": os.getloadavg()[0]}, indent=2) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, required=True, help="parts that it holds are not measured again")
+    parser.add_argument("--seconds", type=float, default=3.0, help="time of one measurement of the loader")
+    stated = parser.parse_args()
+    torch.set_num_threads(1)
+    from importlib.metadata import version
+
+    found: dict[str, Any] = {"lerobot": version("lerobot"), "torch": torch.__version__, "machine": platform.machine()}
+    found |= {"cores": os.cpu_count(), "load": {}, "workers": {}}
+    found |= json.loads(stated.json.read_text()) if stated.json.exists() else {}
+
+    def keep(part: str) -> None:
+        found["load"][part] = os.getloadavg()[0]
+        stated.json.write_text(json.dumps(found, indent=2) + "\n")
+
+    toy = {"episodes": 4, "steps": 30, "cameras": 1, "fps": 10, "seed": 0}
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in ("images", "video"):
+            if kind not in found["workers"]:
+                write(Path(folder) / kind, side=128, video=kind == "video", **toy)
+                found["workers"][kind] = worker_speeds(Path(folder) / kind, stated.seconds)
+                keep(kind)
+        if "batch" not in found:
+            write(Path(folder) / "small", side=32, video=False, **toy)
+            found["batch"] = batch_rows(batch_speeds(), stability(Path(folder) / "small"))
+            keep("batch")
 
 
 if __name__ == "__main__":

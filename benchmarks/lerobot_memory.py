@@ -19,26 +19,43 @@ torchvision_schemas.declare()
 
 from batchwright.lerobot import lerobot_config, memory_calibration, memory_trace  # noqa: E402
 
-TINY_VLM = ["--policy.num_vlm_layers=4", "--policy.resize_imgs_with_padding=[128,128]"]
+SIZES = {
+    "act": [],
+    "small act": [
+        "--policy.dim_model=256",
+        "--policy.dim_feedforward=1024",
+        "--policy.n_encoder_layers=2",
+        "--policy.n_vae_encoder_layers=2",
+        "--policy.chunk_size=50",
+        "--policy.n_action_steps=50",
+    ],
+    "small smolvla": ["--policy.num_vlm_layers=2", "--policy.resize_imgs_with_padding=[128,128]"],
+}
+"""Policies of real and of smaller size: a CPU is slow."""
 
-# (policy, cameras, side, precision, checkpointing) -> batch sizes. SmolVLA is cut to 4 layers and small frames.
+# (policy, cameras, side, precision, checkpointing) -> batch sizes.
 CASES: dict[tuple[str, int, int, str, bool], tuple[int, ...]] = {
+    ("small act", 1, 96, "fp32", False): (2, 16),
+    ("small act", 2, 128, "fp32", False): (8,),
+    ("small act", 1, 96, "fp32", True): (8, 24),
+    ("small act", 1, 96, "bf16", False): (4, 16),
+    ("small act", 2, 128, "bf16", True): (12,),
+    ("small smolvla", 1, 128, "fp32", False): (2, 6),
+    ("small smolvla", 2, 128, "fp32", True): (6,),
     ("act", 1, 96, "fp32", False): (1, 8),
-    ("act", 1, 96, "fp32", True): (4, 16),
-    ("act", 1, 96, "bf16", False): (2, 8),
-    ("act", 2, 128, "bf16", True): (4, 12),
     ("act", 1, 224, "fp32", False): (4,),
     ("act", 3, 224, "fp32", False): (2,),
-    ("smolvla", 1, 128, "fp32", False): (1, 4),
-    ("smolvla", 2, 128, "fp32", False): (3,),
-    ("smolvla", 1, 128, "fp32", True): (2, 6),
-    ("smolvla", 1, 128, "bf16", False): (4,),
 }
 
 
 def config_of(policy: str, cameras: int, side: int) -> Any:
-    words = [f"--policy.type={policy}", "--policy.push_to_hub=false", "--dataset.repo_id=a/b", "--policy.device=cpu"]
-    config = lerobot_config.read_config(words + (TINY_VLM if policy == "smolvla" else [])).policy
+    words = [
+        f"--policy.type={policy.rsplit(maxsplit=1)[-1]}",
+        "--policy.push_to_hub=false",
+        "--dataset.repo_id=a/b",
+        "--policy.device=cpu",
+    ]
+    config = lerobot_config.read_config(words + SIZES[policy]).policy
     lerobot_config.set_features(config, lerobot_config.made_up_features(cameras, side))
     return config
 
@@ -64,7 +81,7 @@ def measure(shape: tuple[str, int, int, str, bool], sizes: tuple[int, ...]) -> l
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", default=["act", "smolvla"], metavar="POLICY")
+    parser.add_argument("--only", nargs="+", default=list(SIZES), metavar="POLICY")
     stated = parser.parse_args()
     from importlib.metadata import version
 

@@ -23,12 +23,19 @@ SMALL += ["--policy.n_encoder_layers=1", "--policy.n_vae_encoder_layers=1", "--p
 CALM = ["--policy.dropout=0.0", "--policy.use_vae=false"]
 
 
-def act(*words: str, side: int = 32, cameras: int = 1):
-    from batchwright.lerobot import lerobot_config, memory_trace
+def act_config(*words: str, side: int = 32, cameras: int = 1):
+    from batchwright.lerobot import lerobot_config
 
     first = ["--policy.type=act", "--policy.push_to_hub=false", "--dataset.repo_id=local/x", "--policy.device=cpu"]
     config = lerobot_config.read_config([*first, *words]).policy
     lerobot_config.set_features(config, lerobot_config.made_up_features(cameras, side, 2))
+    return config
+
+
+def act(*words: str):
+    from batchwright.lerobot import memory_trace
+
+    config = act_config(*words)
     torch.manual_seed(0)
     return memory_trace.make_policy(config), memory_trace.make_batch(config, SAMPLES)
 
@@ -140,6 +147,22 @@ def orders() -> dict:
     }
 
 
+def memory() -> list[dict]:
+    """Traced memory beside the peak that the allocator counts, below and above the floor of the optimiser's step."""
+    from batchwright.lerobot import memory_calibration, memory_trace
+
+    found = []
+    for mode in (("fp32", False), ("bf16", True)):
+        config = act_config(*SMALL, side=96)
+        traced = memory_trace.trace(config, *mode, foreach=False)
+        for samples in (2, 32):
+            total = max(traced.floor_bytes, traced.fixed_bytes + samples * traced.sample_bytes)
+            counted = memory_calibration.real_peak(config, samples, "cpu", *mode, foreach=False)
+            case = {"mode": mode, "samples": samples, "traced": total, "counted": counted}
+            found.append(case | {"is_floor": total == traced.floor_bytes})
+    return found
+
+
 def chunks(root: str) -> dict:
     """Images that are decoded for one sample, by LeRobot and by us; whether all samples are equal."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -172,5 +195,6 @@ if __name__ == "__main__":
     blocks = len(activation_checkpointing.checkpointed_blocks(act(*SMALL)[0]))
     found = {"splits": splits(), "shortages": shortages(), "orders": orders(), "blocks": blocks}
     found["chunks"] = {"images": chunks(sys.argv[1]), "video": chunks(sys.argv[2])}
+    found["memory"] = memory()
     found["probed"] = {"images": probed(sys.argv[1]), "video": probed(sys.argv[2])}
     print("\n" + json.dumps(found))

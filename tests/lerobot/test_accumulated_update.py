@@ -1,4 +1,4 @@
-"""Micro-batches and the ladder, on a small ACT inside of LeRobot's interpreter."""
+"""Micro-batches, the ladder and traced memory, on a small ACT inside of LeRobot's interpreter."""
 
 import pytest
 
@@ -61,3 +61,9 @@ def test_processes_share_the_batch_of_one(figures: dict) -> None:
 def test_weights_decide_from_which_dataset_samples_come(figures: dict) -> None:
     # A quarter of the weight for 90 frames, three quarters for 10: 4 standard errors of 1000 draws are 5.5%.
     assert figures["orders"]["weighted_share"] == pytest.approx(0.75, abs=0.055)
+
+
+def test_traced_memory_is_within_5_percent_of_what_the_allocator_counts(figures: dict) -> None:
+    for case in figures["memory"]:
+        assert case["traced"] == pytest.approx(case["counted"], rel=0.05), case
+    assert {case["is_floor"] for case in figures["memory"]} == {True, False}
