@@ -2,7 +2,9 @@
 
 import pytest
 
-from batchwright.lerobot.lerobot_probe import judge
+from batchwright.core.errors import UserError
+from batchwright.lerobot.lerobot_probe import judge, probed_sizes
+from batchwright.planning.memory import PolicyMemory
 
 
 def answer(speeds: dict[int, float], **others: object) -> dict:
@@ -50,6 +52,15 @@ def test_a_small_shm_is_named_with_both_figures() -> None:
     report = judge(answer({0: 1.0, 2: 30.0}, shm_free_bytes=64 * 2**20), 16, 2, 2 * 10**6)
     # 2 workers x 2 batches x 16 samples x 2 MB = 128 MB
     assert "/dev/shm has 64.0 MiB free, the batches of 2 workers take 122.1 MiB" in report.findings[-1]
+
+
+def test_memory_is_measured_at_sizes_that_the_optimiser_does_not_hide() -> None:
+    traced = PolicyMemory(600e6, 100e6, "", "", floor_bytes=1000e6)
+    # 1.15 x 1000 MB = 600 MB + 5.5 x 100 MB: 6 samples, and twice as many.
+    assert probed_sizes(traced, planned=24, fits=50) == (6, 12)
+    assert probed_sizes(PolicyMemory(600e6, 100e6, "", ""), planned=24, fits=50) == (4, 8)
+    with pytest.raises(UserError, match="12 samples would tell what one takes, and 11 fit"):
+        probed_sizes(traced, planned=24, fits=11)
 
 
 def test_chunks_are_read_without_the_images_beside_them_and_samples_stay_equal(figures: dict) -> None:

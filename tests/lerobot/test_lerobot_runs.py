@@ -104,7 +104,7 @@ def test_our_other_commands_read_such_a_run(trained: SimpleNamespace) -> None:
     run, other = trained.folder / "short", trained.folder / "calm"
     doctor = run_line(f"doctor {run} --json").json
     assert doctor["status"] == "finished"
-    assert "rung-taken" in [finding["name"] for finding in doctor["findings"]]
+    assert "rung-taken" in [found["finding"] for found in doctor["findings"]]
     assert run_line(f"compare {run} {other}").code == 0
     assert run_line(f"report {run}").code == 0
     assert (run / "report.html").is_file()

@@ -12,13 +12,14 @@ from batchwright.core.machine import probe_machine
 from batchwright.lerobot.lerobot_plan import LeRobotRequest, data_folder, plan_lerobot, policy_words, trace
 from batchwright.lerobot.lerobot_python import LeRobotPython, call
 from batchwright.lerobot.lerobot_versions import CHUNK_DECODE, find_version
-from batchwright.planning.memory import GOOD_SHARE, show_bytes
+from batchwright.planning.memory import GOOD_SHARE, PolicyMemory, show_bytes
 from batchwright.planning.traced_memory import WORKSPACE_BYTES
 
 WITHIN = 0.10
 """The fewest workers within this share of the best are advised."""
 MOST_PROBED = 16
 LARGEST_BATCH = 16
+ABOVE_FLOOR = 1.15
 
 
 @dataclass(frozen=True)
@@ -182,9 +183,9 @@ def calibrate(resolved: Resolved, request: LeRobotRequest, python: LeRobotPython
     machine = probe_machine()
     stated = resolved.config.dataset
     plan = plan_lerobot(resolved, machine, request, python)
-    micro = int(plan["samples_per_step"])
-    sizes = sorted({max(1, min(micro, 16) // 4), max(2, min(micro, 16) // 2)})
     precision, checkpointing = str(plan["precision"]), bool(plan["gradient_checkpointing"])
+    traced = trace(resolved, machine, request, python)[precision, checkpointing]
+    sizes = probed_sizes(traced, int(plan["samples_per_step"]), int(plan["largest_samples_per_step"]))
     features = request.datasets[0].features if request.datasets and request.datasets[0].features else None
     question = {
         "words": ["--dataset.repo_id=local/data", *policy_words(resolved.config.algo, request)],
@@ -193,15 +194,27 @@ def calibrate(resolved: Resolved, request: LeRobotRequest, python: LeRobotPython
         "image_size": stated.image_size or 224,
         "precision": precision,
         "gradient_checkpointing": checkpointing,
-        "sizes": sizes,
+        "sizes": list(sizes),
         "scratch_vlm": bool(request.datasets),
     }
     answer = call(python, "calibrate", question, request.offline)
     peaks = {int(size): int(peak) for size, peak in answer["peaks"].items()}
-    traced = trace(resolved, machine, request, python)[precision, checkpointing]
     workspace = WORKSPACE_BYTES if machine.gpus else 0.0  # a guess, which is not part of what the allocator counts
     rows = tuple((size, round(traced.total(size) - workspace), peaks[size]) for size in sizes)
-    low, high = sizes[0], sizes[-1]
+    low, high = sizes
     sample = (peaks[high] - peaks[low]) / (high - low)
     fixed = peaks[high] - high * sample + answer["context_bytes"]
     return MemoryReport(answer["device"], rows, fixed / 1e6, sample / 1e6)
+
+
+def probed_sizes(traced: PolicyMemory, planned: int, fits: int) -> tuple[int, int]:
+    """Two batch sizes that fit and need more than the optimiser's step does, which would hide what a sample takes."""
+    above = math.ceil((ABOVE_FLOOR * traced.floor_bytes - traced.fixed_bytes) / traced.sample_bytes)
+    low = max(1, above, min(planned, LARGEST_BATCH) // 4)
+    if 2 * low > fits:
+        raise UserError(
+            f"{2 * low} samples would tell what one takes, and {fits} fit: below that the optimiser's step takes more "
+            "memory than any batch.",
+            ["take the traced figures of batchwright lerobot plan", "--gradient-checkpointing"],
+        )
+    return low, 2 * low
