@@ -126,4 +126,4 @@ def test_the_command_plans_traces_trains_and_a_second_plan_is_at_once(
     monkeypatch.setattr("batchwright.lerobot.lerobot_plan.call", lambda *words: pytest.fail("traced again"))
     plan = run_line(f"lerobot plan {line} --json -- {SMALL_ACT}").json
     assert "traced" in plan["quantities"]["fixed_bytes"]["reason"]
-    assert plan["quantities"]["sample_bytes"]["reason"] == "traced at the shapes of the data"
+    assert plan["quantities"]["sample_bytes"]["reason"].endswith("traced at the shapes of the data")
