@@ -13,7 +13,7 @@ import batchwright
 from batchwright.core.errors import UserError
 from batchwright.envs.catalog import describe
 from batchwright.envs.env_names import split_name, with_kwargs
-from batchwright.envs.passed_envs import name_passed
+from batchwright.envs.passed_envs import factory_of, name_passed
 from run_batchwright import refusal, run
 from small_runs import SMALL, record
 
@@ -38,6 +38,23 @@ class Line(gymnasium.Env):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self.place, self.steps = self.place + (1 if action else -1), self.steps + 1
         return np.array([self.place], np.float32), float(action), self.steps >= self.length, False, {}
+
+
+class Reversed(gymnasium.Wrapper):  # type: ignore[type-arg]
+    """A wrapper as people write it, without RecordConstructorArgs."""
+
+    def step(self, action: Any) -> Any:
+        return self.env.step(1 - action)
+
+
+def test_a_wrapper_of_ones_own_around_a_registered_environment_is_copied() -> None:
+    env = Reversed(gymnasium.make("CartPole-v1", max_episode_steps=7))
+    make = factory_of(env)
+    first, second = make(), make()
+    assert isinstance(first, Reversed)
+    assert first is not second
+    assert first.unwrapped is not second.unwrapped
+    assert first.get_wrapper_attr("_max_episode_steps") == 7
 
 
 def test_names_hold_keyword_arguments() -> None:

@@ -52,7 +52,8 @@ def factory_of(env: Any) -> Callable[..., Any]:
 def _copier(env: Any) -> Callable[..., Any]:
     """Makes copies of an environment: from its registration, wrappers included, else by copying the object."""
     spec = getattr(env, "spec", None)
-    if spec is not None:
+    # Gymnasium records the arguments of a wrapper only where its class asks for it (RecordConstructorArgs).
+    if spec is not None and all(wrapper.kwargs is not None for wrapper in spec.additional_wrappers):
         import gymnasium
 
         return lambda **kwargs: gymnasium.make(spec, **kwargs)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from batchwright.core import html
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
 from batchwright.planning.plan import Plan
@@ -74,6 +75,14 @@ class TuneResult:
     seconds: float
     """Of all units together."""
     interrupted: bool = False
+
+    def _repr_html_(self) -> str:
+        """The verdict in a notebook."""
+        verdict = self.verdict or {}
+        rows = [("winner", show_setting(self.best)), ("reason", str(verdict.get("reason", "interrupted")))]
+        rows += [("preset", str(self.preset))] if self.preset else []
+        rows += [("units", f"{self.units}, {self.failed_units} failed"), ("steps", f"{self.env_steps:,}")]
+        return html.table(("", ""), [*rows, ("run", str(self.run_dir))])
 
 
 def base_strategy(options: TuneOptions) -> Strategy:
