@@ -1,11 +1,14 @@
-"""Trains runs with one planted fault and healthy ones, and judges the doctor by them.
+"""Trains runs with one graded fault and healthy ones, measures the harm of each, and judges the doctor by them.
 
-python benchmarks/doctor.py train [--only WORD ...] [--seeds 0 1] [--runs FOLDER]   trains what is not there yet
-python benchmarks/doctor.py judge [--runs FOLDER] [--json benchmarks/results/doctor.json]   no training: records alone
-python benchmarks/doctor.py repair [--runs FOLDER]   trains sick runs again with the first advice applied
+python benchmarks/doctor.py train [--set tuning|judging] [--only WORD ...] [--seeds 0]    trains what is not there yet
+python benchmarks/doctor.py judge [--set tuning|judging] [--all] [--json FILE]            no training: records alone
+python benchmarks/doctor.py repair [--set tuning|judging]                                 harmed runs, first flags applied
+python benchmarks/doctor.py try [--set tuning|judging]                                    harmed runs, `doctor RUN --try`
 
-Thresholds were set on the runs of seeds 0 and 1. Those of seeds 100 to 102 judge: they were trained after the last
-threshold was set, and nothing was changed for what they showed.
+A run is harmed where its return at the end of training has lost more than 25% of what healthy runs of its base gain
+over their first return, and lies below every one of them. A fault that harms nothing makes a healthy run of odd
+numbers, on which an alarm is false. Thresholds were set on the set `tuning`; the set `judging` has other seeds, two
+further environments and further faults, and was made after the last threshold.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ import json
 import re
 import shutil
 import sys
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -25,11 +29,13 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from doctor_faults import BASES, FAULTS, HEALTHY, Base, Fault  # noqa: E402
+from doctor_faults import SETS, SICK, Base, Fault  # noqa: E402
 
-SETTING_SEEDS, JUDGING_SEEDS = (0, 1), (100, 101, 102)
-SEEDS = (*SETTING_SEEDS, *JUDGING_SEEDS)
-SHARED: dict[str, Any] = {"eval_episodes": 20, "eval_every": 0, "quiet": True, "engine": "jax"}
+SHARED: dict[str, Any] = {"eval_episodes": 1, "eval_every": 0, "checkpoint_every": 100_000, "doctor": "off"}
+LOST_SHARE = 0.25
+LAST_SHARE = 0.1
+MENDED_SHARE = 0.25
+HEALTHY_SEEDS = {"tuning": (0, 1, 2), "judging": (100, 101, 102)}
 
 
 def folder_of(root: Path, key: str, seed: int) -> Path:
@@ -37,178 +43,68 @@ def folder_of(root: Path, key: str, seed: int) -> Path:
     return root / re.sub(r"[^a-z0-9.]+", "-", key.lower()).strip("-") / str(seed)
 
 
-def train_one(root: Path, key: str, base: Base, seed: int, fault: Fault | None = None, **more: Any) -> float | None:
-    """One run, unless it is there already; its mean return at the end, or None where it diverged."""
-    folder = folder_of(root, key, seed)
-    outcome = folder / "outcome.json"
-    if not outcome.exists():
+def healthy_key(base: str) -> str:
+    return f"healthy {base}"
+
+
+class Trainer:
+    """Trains runs in one process: programs of equal shapes are compiled once."""
+
+    def __init__(self, root: Path) -> None:
+        from batchwright.api import set_up_jax
+        from batchwright.runs.shared_programs import SharedPrograms
+
+        set_up_jax()
+        self.root, self.programs = root, SharedPrograms()
+
+    def run(self, key: str, base: Base, seed: int, fault: Fault | None = None, **more: Any) -> None:
+        """One run, unless it is there already or another process has it."""
+        folder = folder_of(self.root, key, seed)
         try:
             folder.mkdir(parents=True)
-        except FileExistsError:  # another process has it, or was killed over it: remove the folder then
-            return None
-        outcome.write_text(json.dumps(_train(folder / "run", base, seed, fault, more)))
-        shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)
-        shutil.rmtree(folder / "run" / "dumps", ignore_errors=True)
-    found: float | None = json.loads(outcome.read_text())["mean"]
-    print(f"{key} seed {seed}: {found}", flush=True)
-    return found
+        except FileExistsError:
+            return
+        outcome = self._train(folder / "run", base, seed, fault, more)
+        for name in ("checkpoints", "dumps"):
+            shutil.rmtree(folder / "run" / name, ignore_errors=True)
+        (folder / "outcome.json").write_text(json.dumps(outcome))
+        print(f"{datetime.now():%H:%M:%S} {key} seed {seed}: {outcome}", flush=True)
+
+    def _train(self, run: Path, base: Base, seed: int, fault: Fault | None, more: dict[str, Any]) -> dict[str, Any]:
+        from batchwright.api import prepare
+        from batchwright.regimes import make_learner
+        from batchwright.runs.launch import continue_run
+        from batchwright.runs.loop import DivergedError
+        from batchwright.runs.recorder import OutputOptions
+
+        settings = {"engine": "jax"} | SHARED | base.settings | (fault.change if fault else {}) | more
+        try:
+            prepare(env_of(base, fault), run_dir=run, seed=seed, quiet=True, **settings)
+            options = OutputOptions(quiet=True, stream=io.StringIO())
+            result = continue_run(run, partial(make_learner, programs=self.programs), options)
+        except DivergedError:
+            return {"diverged": True} | ends_of(run)
+        return {"seconds": result.seconds} | ends_of(run)
 
 
-def _train(run: Path, base: Base, seed: int, fault: Fault | None, more: dict[str, Any]) -> dict[str, Any]:
-    from batchwright.api import prepare
-    from batchwright.regimes import make_learner
-    from batchwright.runs.launch import continue_run
-    from batchwright.runs.loop import DivergedError
-    from batchwright.runs.recorder import OutputOptions
+def env_of(base: Base, fault: Fault | None) -> str:
+    """The environment of a run, with its fault where it lies there."""
+    if fault is None or fault.env_fault is None:
+        return base.env
+    from batchwright.envs.env_names import with_kwargs
 
-    settings = SHARED | base.settings | (fault.change if fault else {}) | more
-    env = fault.env if fault and fault.env else base.env
-    network = _frozen_head if fault and fault.network else None
-    prepare(env, run_dir=run, seed=seed, network=network, **settings)
-    try:
-        options = OutputOptions(quiet=True, stream=io.StringIO())
-        result = continue_run(run, partial(make_learner, network=network), options)
-    except DivergedError as error:
-        return {"mean": None, "diverged": str(error)}
-    return {"mean": result.evaluation["mean"], "seconds": result.seconds}
+    name, grade = fault.env_fault
+    return with_kwargs(f"{SICK}:planted", {"task": base.task, "fault": name, "grade": grade})
 
 
-def _frozen_head(inputs: Any, raw_size: int, values: int) -> Any:
-    """A network whose last four outputs, the second head's, take no gradient."""
-    import jax
-    import jax.numpy as jnp
-
-    import batchwright
-    from batchwright.nets.networks import mlp
-
-    inner = mlp(inputs.vector_size, raw_size, values, (64, 64), "tanh")
-
-    def apply(params: Any, seen: Any) -> Any:
-        raw, value = inner.apply(params, seen)
-        return jnp.concatenate([raw[..., :4], jax.lax.stop_gradient(raw[..., 4:])], -1), value
-
-    return batchwright.Network(inner.init, apply)
-
-
-def train_all(root: Path, seeds: list[int], words: list[str], backwards: bool) -> None:
-    """One sick run of each fault and healthy ones, a seed at a time; then the faults in further environments."""
-    cases = all_cases()
-    first = {fault.name: fault.key for fault in reversed(FAULTS)}
-    once = [case for case in cases if case[2] is None or first[case[2].name] == case[0]]
-    further = [case for case in cases if case not in once]
-    for group in (once, further):
-        for seed in seeds:
-            for key, base, fault in group[:: -1 if backwards else 1]:
-                if _wanted(key, words):
-                    train_one(root, key, base, seed, fault)
-
-
-def all_cases() -> list[tuple[str, Base, Fault | None]]:
-    """(key, base, fault) of every case, healthy ones first."""
-    healthy: list[tuple[str, Base, Fault | None]] = [(f"healthy {name}", base, None) for name, base in HEALTHY.items()]
-    return [*healthy, *((fault.key, BASES[fault.base], fault) for fault in FAULTS)]
-
-
-def judge(root: Path) -> dict[str, Any]:
-    """What the doctor says of every run that is there, beside what was planted."""
-    rows = []
-    for key, base, fault in all_cases():
-        for seed in SEEDS:
-            folder = folder_of(root, key, seed)
-            if not (folder / "outcome.json").exists():
-                continue
-            found = [finding for finding in diagnose(folder / "run").findings if finding.alarm]
-            names = [finding.name for finding in found]
-            row: dict[str, Any] = {
-                "case": key,
-                "seed": seed,
-                "env": (fault.env if fault and fault.env else base.env).rsplit("/", 1)[-1],
-                "half": "setting" if seed in SETTING_SEEDS else "judging",
-                "alarms": names,
-                "mean": json.loads((folder / "outcome.json").read_text())["mean"],
-            }
-            if fault is not None:
-                places = [place for place, name in enumerate(names) if name in fault.accepted]
-                row |= {
-                    "fault": fault.name,
-                    "accepted": list(fault.accepted),
-                    "place": places[0] + 1 if places else None,
-                }
-            rows.append(row)
-    return {"measured": f"{datetime.now():%Y-%m-%d}", "rows": rows, "summary": summarise(rows)}
-
-
-def diagnose(run: Path) -> Any:
-    from batchwright.api import diagnose as look
-
-    return look(run)
-
-
-def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Shares over each half and over all runs."""
-    summary = {}
-    for half in ("setting", "judging", "all"):
-        mine = [row for row in rows if half in (row["half"], "all")]
-        sick, healthy = [row for row in mine if "fault" in row], [row for row in mine if "fault" not in row]
-        summary[half] = {
-            "sick_runs": len(sick),
-            "faults": len({row["fault"] for row in sick}),
-            "environments": len({row["env"] for row in sick}),
-            "named_first": _share([row["place"] == 1 for row in sick]),
-            "among_first_three": _share([row["place"] is not None and row["place"] <= 3 for row in sick]),
-            "healthy_runs": len(healthy),
-            "false_alarms": _share([bool(row["alarms"]) for row in healthy]),
-        }
-    return summary
-
-
-def _share(hits: list[bool]) -> float | None:
-    return sum(hits) / len(hits) if hits else None
-
-
-def repair(root: Path, seeds: list[int], words: list[str]) -> None:
-    """Trains every run that its fault has harmed and a flag can mend again, with the first advice applied."""
-    from batchwright.config.schema import FIELDS
-
-    for seed in seeds:
-        for fault in FAULTS:
-            run, aim = folder_of(root, fault.key, seed) / "run", aim_of(root, fault)
-            before = outcome_of(root, fault.key, seed)
-            if not fault.repairable or not _wanted(fault.key, words) or before is None or aim is None:
-                continue
-            if aim.met_by(before["mean"]):
-                continue
-            found = [finding for finding in diagnose(run).findings if finding.alarm and finding.flags]
-            if found:
-                flags = as_settings(found[0].flags[0], set(FIELDS))
-                train_one(root, f"repaired {fault.key}", BASES[fault.base], seed, fault, **flags)
-
-
-def as_settings(flags: str, known: set[str]) -> dict[str, Any]:
-    """Flags as keywords of `batchwright.train`."""
-    words, settings = flags.split(), {}
-    while words:
-        name = words.pop(0)[2:].replace("-", "_")
-        value: Any = words.pop(0) if words and not words[0].startswith("--") else True
-        if name not in known and name.startswith("no_"):
-            name, value = name[3:], False
-        settings[name] = value
-    return settings
-
-
-def repairs(root: Path) -> list[dict[str, Any]]:
-    """Returns after the advice beside those of the sick and of the healthy run; as near as 20% of healthy is mended."""
-    found = []
-    for fault in FAULTS:
-        aim = aim_of(root, fault)
-        for seed in SEEDS:
-            sick, again = outcome_of(root, fault.key, seed), outcome_of(root, f"repaired {fault.key}", seed)
-            if aim is None or sick is None or again is None:
-                continue
-            before, after = sick["mean"], again["mean"]
-            row = {"case": fault.key, "seed": seed, "sick": before, "repaired": after, "healthy": aim.mean}
-            found.append(row | {"harmed": not aim.met_by(before), "mended": aim.met_by(after)})
-    return found
+def ends_of(run: Path) -> dict[str, float | None]:
+    """The return in the first and in the last tenth of a run."""
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    returns = [value for line in lines if (value := json.loads(line).get("episode_return")) is not None]
+    count = max(1, int(LAST_SHARE * len(returns)))
+    if not returns:
+        return {"first": None, "last": None}
+    return {"first": sum(returns[:count]) / count, "last": sum(returns[-count:]) / count}
 
 
 def outcome_of(root: Path, key: str, seed: int) -> dict[str, Any] | None:
@@ -217,70 +113,191 @@ def outcome_of(root: Path, key: str, seed: int) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-@dataclass(frozen=True)
-class Aim:
-    """What healthy runs of a base reach, and how far below a return still counts as reaching it."""
+class Harm:
+    """What healthy runs of each base reach, and from where on a run counts as harmed."""
 
-    mean: float
-    below: float
+    def __init__(self, root: Path, chosen: str) -> None:
+        self.limits: dict[str, tuple[float, float]] = {}
+        for base in SETS[chosen].bases:
+            found = [outcome_of(root, healthy_key(base), seed) for seed in HEALTHY_SEEDS[chosen]]
+            ends = [(one["first"], one["last"]) for one in found if one and one["last"] is not None]
+            if ends:
+                first, last = (sum(column) / len(ends) for column in zip(*ends, strict=True))
+                lost = last - LOST_SHARE * abs(last - first)
+                self.limits[base] = min(lost, min(one for _, one in ends)), last
 
-    def met_by(self, value: float | None) -> bool:
-        return value is not None and value >= self.mean - self.below
-
-
-def aim_of(root: Path, fault: Fault) -> Aim | None:
-    """Within 20% of the healthy return; where that is near 0, within 5% of what healthy runs gain over their start."""
-    key = next(f"healthy {name}" for name, base in HEALTHY.items() if base == BASES[fault.base])
-    means, starts = [], []
-    for seed in JUDGING_SEEDS:
-        found = outcome_of(root, key, seed)
-        if found and found["mean"] is not None:
-            means.append(found["mean"])
-            lines = (folder_of(root, key, seed) / "run" / "metrics.jsonl").read_text().splitlines()
-            first = (json.loads(line).get("episode_return") for line in lines)
-            starts.append(next(value for value in first if value is not None))
-    if not means:
-        return None
-    mean, start = (reward_factor(fault) * sum(values) / len(values) for values in (means, starts))
-    return Aim(mean, max(0.2 * abs(mean), 0.05 * abs(mean - start)))
+    def of(self, fault: Fault, outcome: dict[str, Any]) -> bool | None:
+        """Whether a run was harmed; None where nothing healthy is there to compare it with."""
+        if fault.base not in self.limits:
+            return None
+        last = outcome.get("last")
+        return last is None or bool(outcome.get("diverged")) or last / fault.reward_factor < self.limits[fault.base][0]
 
 
-def reward_factor(fault: Fault) -> float:
-    """What the planted environment multiplies rewards by."""
-    return 1e4 if "rewards_up" in (fault.env or "") else 1e-4 if "rewards_down" in (fault.env or "") else 1.0
+def judge(root: Path, chosen: str, seeds: list[int]) -> dict[str, Any]:
+    """What the doctor says of every run that is there, beside what was planted and what harm it did."""
+    from batchwright.api import diagnose
+
+    rows, harm = [], Harm(root, chosen)
+    for base in SETS[chosen].bases:
+        for seed in HEALTHY_SEEDS[chosen]:
+            if (outcome := outcome_of(root, healthy_key(base), seed)) is not None:
+                found = diagnose(folder_of(root, healthy_key(base), seed) / "run").findings
+                rows.append({"case": healthy_key(base), "base": base, "seed": seed, "harmed": False} | seen(found, ()) | {"last": outcome["last"]})
+    for fault in SETS[chosen].faults:
+        for seed in seeds:
+            outcome = outcome_of(root, fault.key, seed)
+            if outcome is None or (harmed := harm.of(fault, outcome)) is None:
+                continue
+            found = diagnose(folder_of(root, fault.key, seed) / "run").findings
+            row = {"case": fault.key, "base": fault.base, "seed": seed, "fault": fault.name, "grade": fault.grade}
+            row |= {"kind": fault.kind, "harmed": harmed, "last": outcome["last"], "accepted": list(fault.accepted)}
+            rows.append(row | seen(found, fault.accepted) | mended(root, harm, fault, seed))
+    return {"measured": f"{datetime.now():%Y-%m-%d}", "set": chosen, "rows": rows, "summary": summarise(rows)}
 
 
-def _wanted(key: str, words: list[str]) -> bool:
-    return not words or any(word in key for word in words)
+def seen(found: Any, accepted: tuple[str, ...]) -> dict[str, Any]:
+    """The alarms, and at which place the cause is named."""
+    alarms = [finding.name for finding in found if finding.alarm]
+    places = [place for place, name in enumerate(alarms, 1) if name in accepted]
+    return {"alarms": alarms, "place": places[0] if places else None}
+
+
+def mended(root: Path, harm: Harm, fault: Fault, seed: int) -> dict[str, bool]:
+    """Whether the first flags, and what `--try` chose, brought a harmed run back to healthy."""
+    found = {}
+    for name in ("repaired", "tried"):
+        outcome = outcome_of(root, f"{name} {fault.key}", seed)
+        if outcome is not None:
+            found[name] = not harm.of(fault, outcome)
+    return found
+
+
+def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Shares over all runs, by kind of fault, and by grade."""
+    harmed, harmless = [row for row in rows if row["harmed"]], [row for row in rows if not row["harmed"]]
+    return {
+        "harmed_runs": len(harmed),
+        "faults": len({row["fault"] for row in rows if "fault" in row}),
+        "bases": len({row["base"] for row in rows}),
+        "named_first": share([row["place"] == 1 for row in harmed]),
+        "among_first_three": share([row["place"] is not None and row["place"] <= 3 for row in harmed]),
+        "silent": share([not row["alarms"] for row in harmed]),
+        "harmless_runs": len(harmless),
+        "harmless_faults": sum("fault" in row for row in harmless),
+        "false_alarms": share([bool(row["alarms"]) for row in harmless]),
+        "repaired": share([row["repaired"] for row in harmed if "repaired" in row]),
+        "repaired_runs": sum("repaired" in row for row in harmed),
+        "tried": share([row["tried"] for row in harmed if "tried" in row]),
+        "tried_runs": sum("tried" in row for row in harmed),
+        "kinds": {
+            kind: {
+                "harmed_runs": len(mine),
+                "named_first": share([row["place"] == 1 for row in mine]),
+                "silent": share([not row["alarms"] for row in mine]),
+            }
+            for kind in sorted({row["kind"] for row in harmed})
+            if (mine := [row for row in harmed if row["kind"] == kind])
+        },
+    }
+
+
+def share(hits: list[bool]) -> float | None:
+    return round(sum(hits) / len(hits), 4) if hits else None
+
+
+def train(trainer: Trainer, chosen: str, seeds: list[int], wanted: Callable[[str], bool], backwards: bool) -> None:
+    """Healthy runs of every base, then every fault."""
+    made, order = SETS[chosen], slice(None, None, -1 if backwards else 1)
+    for base in list(made.bases)[order]:
+        for seed in HEALTHY_SEEDS[chosen]:
+            if wanted(healthy_key(base)):
+                trainer.run(healthy_key(base), made.bases[base], seed)
+    for seed in seeds:
+        for fault in list(made.faults)[order]:
+            if wanted(fault.key):
+                trainer.run(fault.key, made.bases[fault.base], seed, fault)
+
+
+def repair(trainer: Trainer, chosen: str, seeds: list[int], wanted: Callable[[str], bool]) -> None:
+    """Harmed runs that a flag can mend, again with the first flags of the doctor."""
+    from batchwright.api import diagnose
+
+    harm = Harm(trainer.root, chosen)
+    for fault in SETS[chosen].faults:
+        for seed in seeds:
+            outcome = outcome_of(trainer.root, fault.key, seed)
+            if outcome is None or not harm.of(fault, outcome) or not fault.repairable or not wanted(fault.key):
+                continue
+            run = folder_of(trainer.root, fault.key, seed) / "run"
+            flags = next((one.flags[0] for one in diagnose(run).findings if one.alarm and one.flags), None)
+            if flags is not None:
+                change = as_settings(flags)
+                base = SETS[chosen].bases[fault.base]
+                trainer.run(f"repaired {fault.key}", base, seed, fault, **change)
+
+
+def as_settings(flags: str) -> dict[str, Any]:
+    """Flags as keywords of `batchwright.train`."""
+    from batchwright.config.schema import FIELDS
+
+    words, settings = flags.split(), {}
+    while words:
+        name = words.pop(0)[2:].replace("-", "_")
+        value: Any = words.pop(0) if words and not words[0].startswith("--") else True
+        if name not in FIELDS and name.startswith("no_"):
+            name, value = name[3:], False
+        settings[name] = value
+    return settings
+
+
+def confusion(rows: list[dict[str, Any]]) -> list[str]:
+    """Harmed faults beside what was named first."""
+    found: dict[str, Counter[str]] = {}
+    for row in rows:
+        if row["harmed"] and "fault" in row:
+            found.setdefault(row["fault"], Counter())[row["alarms"][0] if row["alarms"] else "silent"] += 1
+    return [f"{fault}: {', '.join(f'{name} {count}' for name, count in counts.most_common())}" for fault, counts in sorted(found.items())]
+
+
+def show(found: dict[str, Any], everything: bool) -> None:
+    """Errors by name, where they may be looked at, and the shares."""
+    for row in found["rows"]:
+        wrong = row["place"] != 1 if row["harmed"] else bool(row["alarms"])
+        if everything and wrong:
+            print(f"{'HARMED  ' if row['harmed'] else 'harmless'} {row['case']} ({row['last']}): {', '.join(row['alarms']) or 'silent'}")
+    if everything:
+        print("\n".join(confusion(found["rows"])))
+    print(json.dumps(found["summary"], indent=1))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("train", "judge", "repair"))
+    parser.add_argument("--set", dest="chosen", choices=tuple(SETS), default="judging")
     parser.add_argument("--runs", type=Path, default=Path("runs/doctor"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(JUDGING_SEEDS))
+    parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--all", action="store_true", help="name also the errors of the half that judges")
+    parser.add_argument("--all", action="store_true", help="name every error")
     parser.add_argument("--backwards", action="store_true", help="the last first: for a second process beside one")
     stated = parser.parse_args()
+    seeds = stated.seeds or [HEALTHY_SEEDS[stated.chosen][0]]
+
+    def wanted(key: str) -> bool:
+        return not stated.only or any(word in key for word in stated.only)
+
+    if stated.what == "judge":
+        found = judge(stated.runs, stated.chosen, seeds)
+        show(found, stated.all)
+        if stated.json:
+            stated.json.write_text(json.dumps(found, indent=1) + "\n")
+        return
+    trainer = Trainer(stated.runs)
     if stated.what == "train":
-        train_all(stated.runs, stated.seeds, stated.only, stated.backwards)
-        return
-    if stated.what == "repair":
-        repair(stated.runs, stated.seeds, stated.only)
-        return
-    found = judge(stated.runs)
-    found["repairs"] = repairs(stated.runs)
-    harmed = [row for row in found["repairs"] if row["harmed"]]
-    found["summary"]["repaired"] = {"runs": len(harmed), "share": _share([row["mended"] for row in harmed])}
-    for row in found["rows"]:
-        wrong = row["place"] != 1 if "fault" in row else row["alarms"]
-        if wrong and (stated.all or row["half"] == "setting"):
-            print(f"{row['case']} seed {row['seed']} ({row['mean']}): {', '.join(row['alarms']) or 'no alarm'}")
-    print(json.dumps(found["summary"], indent=1))
-    if stated.json:
-        stated.json.write_text(json.dumps(found, indent=1) + "\n")
+        train(trainer, stated.chosen, seeds, wanted, stated.backwards)
+    else:
+        repair(trainer, stated.chosen, seeds, wanted)
 
 
 if __name__ == "__main__":

@@ -1,243 +1,256 @@
-"""The sick runs: what is planted, where, and which findings count as naming it. Written before any run was judged."""
+"""The graded faults of the doctor's benchmark: what is planted, at which grade, and which findings name its cause.
+
+Whether a fault harms is measured, never assumed: `benchmarks/doctor.py`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 SICK = str(Path(__file__).with_name("sick_envs.py"))
+NUMBERS, ENVIRONMENT, REPLAY, BATCHING = "numbers", "environment", "replay", "batching"
 
 
 @dataclass(frozen=True)
 class Base:
-    """A setting that is healthy within a short budget."""
+    """A setting that learns within a short budget; `task` is its name among the tasks that faults are planted in."""
 
     env: str
     settings: dict[str, Any]
+    task: str | None = None
 
 
-BASES = {
-    "cartpole": Base("CartPole-v1", {"preset": "ppo-cartpole", "total_steps": 40_000}),
-    "acrobot": Base("Acrobot-v1", {"preset": "ppo-acrobot", "total_steps": 50_000, "num_envs": 8}),
-    "pendulum": Base("Pendulum-v1", {"preset": "ppo-pendulum", "total_steps": 60_000}),
-    "identity": Base(
+PPO_BASES = {
+    "cartpole": Base("CartPole-v1", {"preset": "ppo-cartpole", "total_steps": 40_000}, "cartpole"),
+    "pendulum": Base("Pendulum-v1", {"preset": "ppo-pendulum", "total_steps": 60_000}, "pendulum"),
+    "acrobot": Base("Acrobot-v1", {"preset": "ppo-acrobot", "total_steps": 50_000, "num_envs": 8}, "acrobot"),
+    "cartpole, no preset": Base("CartPole-v1", {"preset": "none", "algo": "ppo", "total_steps": 60_000}, "cartpole"),
+    "choice, no preset": Base(
+        "IdentityDiscrete-v0", {"preset": "none", "algo": "ppo", "total_steps": 40_000}, "choice"
+    ),
+}
+OTHER_BASES = {
+    "a2c cartpole": Base("CartPole-v1", {"preset": "a2c-cartpole", "total_steps": 60_000}, "cartpole"),
+    "reinforce cartpole": Base("CartPole-v1", {"preset": "reinforce-cartpole", "total_steps": 60_000}, "cartpole"),
+    "sac pendulum": Base("Pendulum-v1", {"preset": "sac-pendulum", "total_steps": 6_000}, "pendulum"),
+    "sac identity, no preset": Base(
+        "IdentityContinuous-v0",
+        {"preset": "none", "algo": "sac", "hidden": "64,64", "gamma": 0.9, "warmup_steps": 500, "total_steps": 4_000},
+        "identity",
+    ),
+    "dqn cartpole": Base(
+        "CartPole-v1", {"preset": "dqn-cartpole", "hidden": "64,64", "total_steps": 30_000}, "cartpole"
+    ),
+    "rrd identity": Base(
         "IdentityContinuous-v0",
         {
-            "num_envs": 8,
-            "rollout_steps": 128,
-            "minibatch_transitions": 128,
-            "learning_rate": 1e-3,
-            "total_steps": 30_000,
-        },
-    ),
-    "choice": Base(
-        "IdentityDiscrete-v0",
-        {
-            "num_envs": 8,
-            "rollout_steps": 128,
-            "minibatch_transitions": 128,
-            "learning_rate": 1e-3,
-            "total_steps": 30_000,
-        },
-    ),
-    "deceptive": Base(
-        f"{SICK}:deceptive",
-        {
-            "num_envs": 8,
-            "rollout_steps": 64,
-            "minibatch_transitions": 128,
-            "epochs": 4,
-            "learning_rate": 1e-3,
-            "entropy_start": 0.2,
-            "total_steps": 30_000,
-        },
-    ),
-    "two-choices": Base(
-        f"{SICK}:two_choices",
-        {
-            "num_envs": 8,
-            "rollout_steps": 128,
-            "minibatch_transitions": 128,
-            "learning_rate": 1e-3,
-            "total_steps": 30_000,
-        },
-    ),
-    # Rollouts of a quarter of the preset's, so that the short budget holds as many as a whole run has.
-    "lander": Base(
-        "LunarLander-v3",
-        {"preset": "ppo-lunarlander", "total_steps": 60_000, "num_envs": 8, "rollout_steps": 256, "engine": "envpool"},
-    ),
-    "reinforce": Base("CartPole-v1", {"preset": "reinforce-cartpole", "total_steps": 60_000}),
-    "sac": Base(
-        "IdentityContinuous-v0",
-        {"algo": "sac", "hidden": "64,64", "learning_rate": 1e-3, "gamma": 0.5, "total_steps": 3_000},
-    ),
-    "rrd": Base(
-        "IdentityContinuous-v0",
-        {
+            "preset": "none",
             "algo": "sac",
             "redistribute": "rrd",
             "episodic_reward": True,
             "hidden": "64,64",
             "learning_rate": 1e-3,
             "gamma": 0.5,
-            "total_steps": 3_000,
+            "total_steps": 2_000,
         },
+        "identity",
     ),
-    "a2c": Base("CartPole-v1", {"preset": "a2c-cartpole", "total_steps": 60_000}),
 }
+BASES = PPO_BASES | OTHER_BASES
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One planted fault: the change to a base, and the findings that name its cause."""
+    """One fault at one grade in one base, and the findings that name its cause."""
 
     name: str
+    grade: str
+    kind: str
     base: str
     accepted: tuple[str, ...]
     change: dict[str, Any] = field(default_factory=dict)
-    env: str | None = None
-    """The environment instead of the base's, where the fault lies in it."""
+    env_fault: tuple[str, float] | None = None
+    """A name and a grade of `sick_envs.PLANTS`."""
     repairable: bool = True
-    """Whether a flag can mend it: an environment's NaN and a frozen head cannot be mended by one."""
-    network: str | None = None
+    """Whether a flag can mend it."""
 
     @property
     def key(self) -> str:
-        return f"{self.name}@{self.base}"
+        return f"{self.name} {self.grade} @ {self.base}"
+
+    @property
+    def reward_factor(self) -> float:
+        return self.env_fault[1] if self.env_fault and self.env_fault[0] == "rewards_times" else 1.0
 
 
-def _sick(factory: str) -> str:
-    return f"{SICK}:{factory}"
-
-
-LR_HIGH = ("learning-rate-too-high",)
-LR_LOW = ("learning-rate-too-low",)
-FAULTS = (
-    Fault("learning rate x 100", "cartpole", LR_HIGH, {"learning_rate": 0.1}),
-    Fault("learning rate x 100", "pendulum", LR_HIGH, {"learning_rate": 0.1}),
-    Fault("learning rate x 100", "lander", LR_HIGH, {"learning_rate": 0.03}),
-    Fault("learning rate / 100", "cartpole", LR_LOW, {"learning_rate": 1e-5}),
-    Fault("learning rate / 100", "acrobot", LR_LOW, {"learning_rate": 1e-5}),
-    Fault("learning rate / 100", "identity", LR_LOW, {"learning_rate": 1e-5}),
-    Fault("gamma 0.5", "acrobot", ("gamma-too-myopic",), {"gamma": 0.5}),
-    Fault("gamma 0.5", "pendulum", ("gamma-too-myopic",), {"gamma": 0.5}),
-    Fault("gamma 0.99999", "pendulum", ("gamma-too-long",), {"gamma": 0.99999}),
-    Fault("gamma 0.99999", "identity", ("gamma-too-long",), {"gamma": 0.99999}),
-    Fault("observations of odd scales", "cartpole", ("observation-scale",), env=_sick("cartpole_odd")),
-    Fault(
-        "observations of odd scales", "acrobot", ("observation-scale",), {"normalize_obs": False}, _sick("acrobot_odd")
-    ),
-    Fault("no entropy bonus, deceptive task", "deceptive", ("entropy-collapse",), {"entropy_start": 0.0}),
-    Fault(
-        "first spread of actions e^-4",
-        "pendulum",
-        ("entropy-collapse",),
-        {"log_std_start": -4.0},
-    ),
-    Fault("entropy bonus 1", "cartpole", ("entropy-coef-too-high",), {"entropy_start": 1.0, "entropy_end": 1.0}),
-    Fault("entropy bonus 1", "pendulum", ("entropy-coef-too-high",), {"entropy_start": 1.0, "entropy_end": 1.0}),
-    Fault(
-        "20 epochs on a small rollout",
-        "acrobot",
-        ("too-many-epochs", "overfitting-the-batch", "rollout-too-small"),
-        {"num_envs": 4, "rollout_steps": 16, "minibatch_transitions": 32, "epochs": 20},
-    ),
-    Fault(
-        "20 epochs on a small rollout",
-        "pendulum",
-        ("too-many-epochs", "overfitting-the-batch", "rollout-too-small"),
-        {"num_envs": 4, "rollout_steps": 16, "minibatch_transitions": 32, "epochs": 20},
-    ),
-    Fault("minibatch of 4", "cartpole", ("minibatch-too-small",), {"minibatch_transitions": 4, "epochs": 4}),
-    Fault("minibatch of 4", "identity", ("minibatch-too-small",), {"minibatch_transitions": 4, "epochs": 4}),
-    Fault("one giant minibatch", "acrobot", ("too-few-minibatches",), {"minibatch_transitions": 999_999}),
-    Fault("one giant minibatch", "choice", ("too-few-minibatches",), {"minibatch_transitions": 999_999, "epochs": 1}),
-    Fault("rewards x 1e4", "cartpole", ("reward-scale",), env=_sick("cartpole_rewards_up")),
-    Fault("rewards x 1e4", "pendulum", ("reward-scale",), env=_sick("pendulum_rewards_up")),
-    Fault("rewards x 1e-4", "cartpole", ("reward-scale",), env=_sick("cartpole_rewards_down")),
-    Fault("rewards x 1e-4", "pendulum", ("reward-scale",), env=_sick("pendulum_rewards_down")),
-    Fault(
-        "NaN rewards in one episode of 100",
-        "cartpole",
-        ("nan-from-environment",),
-        env=_sick("cartpole_nan"),
-        repairable=False,
-    ),
-    Fault(
-        "infinite observations in one episode of 50",
-        "pendulum",
-        ("nan-from-environment",),
-        env=_sick("pendulum_infinite"),
-        repairable=False,
-    ),
-    Fault("frozen head", "two-choices", ("dead-head",), repairable=False, network="frozen"),
-    Fault(
-        "a rollout shorter than an episode",
-        "reinforce",
-        ("too-few-episodes", "rollout-too-small"),
-        {"num_envs": 1, "rollout_steps": 32},
-    ),
-    Fault("gradient norm 1e-7", "cartpole", ("gradient-clip-too-tight",), {"max_grad_norm": 1e-7}),
-    Fault("gradient norm 1e-7", "acrobot", ("gradient-clip-too-tight",), {"max_grad_norm": 1e-7}),
-    Fault("clip range 10", "cartpole", ("clip-range-too-large",), {"clip_range": 10.0}),
-    Fault("clip range 10", "acrobot", ("clip-range-too-large",), {"clip_range": 10.0}),
-    Fault("clip range 1e-4", "cartpole", ("clip-range-too-small",), {"clip_range": 1e-4}),
-    Fault("clip range 1e-4", "acrobot", ("clip-range-too-small",), {"clip_range": 1e-4}),
-    Fault("value weight 0", "pendulum", ("values-not-learned",), {"value_weight": 0.0}),
-    Fault("value weight 0", "acrobot", ("values-not-learned",), {"value_weight": 0.0}),
-    Fault(
-        "rollout of 32",
-        "pendulum",
-        ("rollout-too-small",),
-        {"num_envs": 4, "rollout_steps": 8, "minibatch_transitions": 32},
-    ),
-    Fault(
-        "rollout of 32",
-        "acrobot",
-        ("rollout-too-small",),
-        {"num_envs": 4, "rollout_steps": 8, "minibatch_transitions": 32},
-    ),
-    Fault(
-        "rollout of a third of the run",
-        "cartpole",
-        ("rollout-too-large",),
-        {"num_envs": 8, "rollout_steps": 1664, "minibatch_transitions": 256},
-    ),
-    Fault("learning rate x 100", "sac", LR_HIGH, {"learning_rate": 0.1}),
-    Fault("one update per 100 steps", "sac", ("replay-ratio",), {"updates_per_iteration": 1, "rollout_steps": 100}),
-    Fault("constant returns for RRD", "rrd", ("rrd-constant-returns",), env=_sick("constant"), repairable=False),
-    Fault("actions far outside their box", "pendulum", ("actions-clipped",), {"log_std_start": 2.0}),
-)
-
-# Presets that are shipped, defaults without a preset, and the bases above: none of them is ill.
-HEALTHY: dict[str, Base] = {
-    "ppo-cartpole": BASES["cartpole"],
-    "ppo-cartpole, 100k": Base("CartPole-v1", {"preset": "ppo-cartpole"}),
-    "ppo-acrobot": BASES["acrobot"],
-    "ppo-pendulum": BASES["pendulum"],
-    "ppo-lunarlander, short rollouts": BASES["lander"],
-    "a2c-cartpole": BASES["a2c"],
-    "reinforce-cartpole": BASES["reinforce"],
-    "sac on identity": BASES["sac"],
-    "sac with rrd on identity": BASES["rrd"],
-    "identity, defaults": BASES["identity"],
-    "choice, defaults": BASES["choice"],
-    "two choices, defaults": BASES["two-choices"],
-    "deceptive, entropy 0.2": BASES["deceptive"],
-    "cartpole, defaults": Base("CartPole-v1", {"preset": "none", "total_steps": 60_000}),
-    "acrobot, defaults": Base("Acrobot-v1", {"preset": "none", "total_steps": 60_000}),
-    "discrete on cartpole": Base("CartPole-v1", {"preset": "discrete", "total_steps": 60_000}),
-    "ppo-lunarlandercontinuous, short rollouts": Base(
-        "LunarLanderContinuous-v3",
-        {
-            "preset": "ppo-lunarlandercontinuous",
-            "total_steps": 60_000,
-            "num_envs": 8,
-            "rollout_steps": 256,
-            "engine": "envpool",
-        },
-    ),
-    "ppo-hopper": Base("Hopper-v5", {"preset": "ppo-hopper", "total_steps": 40_000, "engine": "envpool"}),
+LR_HIGH, LR_LOW = ("learning-rate-too-high",), ("learning-rate-too-low",)
+REFERENCE = {
+    "cartpole": {"learning_rate": 1e-3, "max_grad_norm": 0.5, "clip_range": 0.2, "minibatch_transitions": 64},
+    "pendulum": {"learning_rate": 1e-3, "max_grad_norm": 0.5, "clip_range": 0.2, "minibatch_transitions": 128},
+    "acrobot": {"learning_rate": 1e-3, "max_grad_norm": 0.5, "clip_range": 0.2, "minibatch_transitions": 64},
+    "cartpole, no preset": {"learning_rate": 3e-4, "max_grad_norm": 0.5, "clip_range": 0.2},
+    "choice, no preset": {"learning_rate": 3e-4, "max_grad_norm": 0.5, "clip_range": 0.2},
+    "a2c cartpole": {"learning_rate": 2e-3},
+    "reinforce cartpole": {"learning_rate": 5e-3},
+    "sac pendulum": {"learning_rate": 1e-3},
+    "sac identity, no preset": {"learning_rate": 3e-4},
+    "dqn cartpole": {"learning_rate": 2.3e-3},
+    "rrd identity": {"learning_rate": 1e-3},
 }
+GRADES = {"x 3": 3.0, "x 10": 10.0, "x 30": 30.0, "x 100": 100.0}
+
+
+def learning_rates(base: str, grades: dict[str, float] = GRADES) -> Iterator[Fault]:
+    """The learning rate up and down."""
+    rate = REFERENCE[base]["learning_rate"]
+    for label, factor in grades.items():
+        yield Fault("learning rate", label, NUMBERS, base, LR_HIGH, {"learning_rate": rate * factor})
+        yield Fault("learning rate", label.replace("x", "/"), NUMBERS, base, LR_LOW, {"learning_rate": rate / factor})
+
+
+def ppo_numbers(base: str) -> Iterator[Fault]:
+    """Numbers of PPO other than the learning rate, each at natural grades."""
+
+    def one(name: str, grade: str, accepted: tuple[str, ...], kind: str = NUMBERS, **change: Any) -> Fault:
+        return Fault(name, grade, kind, base, accepted, change)
+
+    discrete = "pendulum" not in base
+    yield one("gamma", "0.3", ("gamma-too-myopic",), gamma=0.3)
+    yield one("gamma", "0.7", ("gamma-too-myopic",), gamma=0.7)
+    yield one("gamma", "0.9999", ("gamma-too-long",), gamma=0.9999)
+    yield one("clip range", "x 10", ("clip-range-too-large",), clip_range=2.0)
+    yield one("clip range", "/ 10", ("clip-range-too-small",), clip_range=0.02)
+    yield one("clip range", "/ 100", ("clip-range-too-small",), clip_range=0.002)
+    high = ("entropy-coef-too-high",)
+    for coef in (0.1, 0.3, 1.0):
+        yield one("entropy coefficient", str(coef), high, entropy_start=coef, entropy_end=coef)
+    tight = ("gradient-clip-too-tight",)
+    yield one("gradient clip", "/ 100", tight, max_grad_norm=0.005)
+    yield one("gradient clip", "/ 1e5", tight, max_grad_norm=5e-6)
+    yield one("value weight", "0", ("values-not-learned",), value_weight=0.0)
+    yield one("value weight", "x 100", ("value-weight-too-high",), value_weight=50.0)
+    yield one("lambda", "0", ("gae-lambda-too-low",), BATCHING, gae_lambda=0.0)
+    yield one("lambda", "1", ("gae-lambda-too-high",), BATCHING, gae_lambda=1.0)
+    few = ("too-few-updates", "too-few-minibatches")
+    yield one("epochs", "1", few, BATCHING, epochs=1)
+    many = ("too-many-epochs", "overfitting-the-batch")
+    yield one("epochs", "50", many, BATCHING, epochs=50)
+    yield one("whole-rollout minibatches", "1 epoch", few, BATCHING, minibatch_transitions=999_999, epochs=1)
+    yield one("whole-rollout minibatches", "", few, BATCHING, minibatch_transitions=999_999)
+    yield one("minibatch", "4", ("minibatch-too-small",), BATCHING, minibatch_transitions=4)
+    small = ("rollout-too-small", "too-few-environments", "too-many-epochs")
+    yield one("one environment", "32 steps", small, BATCHING, num_envs=1, rollout_steps=32, minibatch_transitions=32)
+    yield one("rollout", "of a quarter of the run", ("rollout-too-large",), BATCHING, num_envs=8, rollout_steps=1250)
+    if not discrete:
+        yield one("first spread of actions", "e^-3", ("entropy-collapse",), log_std_start=-3.0)
+        yield one("first spread of actions", "e^2", ("actions-clipped",), log_std_start=2.0)
+
+
+def environment(base: str) -> Iterator[Fault]:
+    """Faults of the environment, graded."""
+
+    def one(name: str, grade: str, accepted: tuple[str, ...], plant: str, value: float, repairable: bool) -> Fault:
+        return Fault(name, grade, ENVIRONMENT, base, accepted, {}, (plant, value), repairable)
+
+    for label, factor in (("x 10", 10.0), ("x 100", 100.0), ("/ 10", 0.1), ("/ 100", 0.01), ("/ 1000", 1e-3)):
+        yield one("rewards", label, ("reward-scale",), "rewards_times", factor, True)
+    for label, factor in (("x 10", 10.0), ("x 100", 100.0), ("/ 100", 0.01)):
+        yield one("last entry of the observation", label, ("observation-scale",), "entry_times", factor, True)
+    constant = ("constant-observation",)
+    yield one("dead sensor", "last entry", constant, "dead_entry", -1, False)
+    yield one("constant sensor", "entry 1", constant, "stuck_entry", 1, False)
+    delayed = ("delayed-actions",)
+    yield one("delayed actions", "1 step", delayed, "delay", 1, False)
+    yield one("delayed actions", "3 steps", delayed, "delay", 3, False)
+    yield one("stale observations", "2 steps", delayed, "stale", 2, False)
+    yield one("sticky actions", "0.25", ("sticky-actions",), "sticky", 0.25, False)
+    yield one("sticky actions", "0.75", ("sticky-actions",), "sticky", 0.75, False)
+    yield one("frozen observations", "0.5", ("repeated-observations",), "frozen", 0.5, False)
+    yield one("frozen observations", "0.9", ("repeated-observations",), "frozen", 0.9, False)
+    yield one("time limit as termination", "", ("time-limit-as-termination",), "limit_terminates", 0, False)
+    random = ("unexplained-terminations",)
+    yield one("random terminations", "5%", random, "random_dones", 0.05, False)
+    yield one("random terminations", "20%", random, "random_dones", 0.2, False)
+
+
+def sac_numbers(base: str) -> Iterator[Fault]:
+    """Numbers of SAC."""
+
+    def one(name: str, grade: str, accepted: tuple[str, ...], **change: Any) -> Fault:
+        return Fault(name, grade, REPLAY, base, accepted, change)
+
+    fixed = {"learn_temperature": False}
+    yield one("temperature", "fixed 3", ("temperature-too-high",), temperature_start=3.0, **fixed)
+    yield one("temperature", "fixed 0.0001", ("temperature-too-low",), temperature_start=1e-4, **fixed)
+    yield one("target speed", "/ 100", ("target-too-slow",), polyak=5e-5)
+    yield one("target speed", "x 200", ("target-too-fast",), polyak=1.0)
+    yield one("updates", "/ 16", ("replay-ratio",), rollout_steps=64, updates_per_iteration=4)
+    yield one("updates", "/ 64", ("replay-ratio",), rollout_steps=64, updates_per_iteration=1)
+    yield one("buffer", "300", ("replay-buffer-too-small",), replay_transitions=300)
+    yield one("warm-up", "80% of the run", ("warm-up-too-long",), warmup_steps=3_200 if "identity" in base else 4_800)
+    yield one("minibatch", "4", ("minibatch-too-small",), transitions_per_update=4)
+    yield one("gamma", "0.3", ("gamma-too-myopic",), gamma=0.3)
+
+
+def dqn_numbers(base: str) -> Iterator[Fault]:
+    """Numbers of DQN."""
+
+    def one(name: str, grade: str, accepted: tuple[str, ...], **change: Any) -> Fault:
+        return Fault(name, grade, REPLAY, base, accepted, change)
+
+    yield one("target copies", "every 10,000", ("target-too-slow",), updates_per_target=10_000)
+    yield one("target copies", "every update", ("target-too-fast",), updates_per_target=1)
+    yield one("updates", "/ 16", ("replay-ratio",), updates_per_iteration=8)
+    yield one("updates", "/ 64", ("replay-ratio",), updates_per_iteration=2)
+    yield one("epsilon", "0.5 at the end", ("epsilon-too-high",), epsilon_end=0.5)
+    yield one("epsilon", "0 at the start", ("epsilon-too-low",), epsilon_start=0.0, epsilon_end=0.0, warmup_steps=64)
+    yield one("buffer", "300", ("replay-buffer-too-small",), replay_transitions=300)
+    yield one("warm-up", "80% of the run", ("warm-up-too-long",), warmup_steps=24_000)
+    yield one("huber limit", "0.01", ("huber-limit-too-small",), huber_limit=0.01)
+    yield one("minibatch", "2", ("minibatch-too-small",), transitions_per_update=2)
+    yield one("gamma", "0.3", ("gamma-too-myopic",), gamma=0.3)
+
+
+def policy_gradient_numbers(base: str) -> Iterator[Fault]:
+    """Numbers of A2C and REINFORCE."""
+
+    def one(name: str, grade: str, accepted: tuple[str, ...], **change: Any) -> Fault:
+        return Fault(name, grade, NUMBERS, base, accepted, change)
+
+    yield one("gamma", "0.3", ("gamma-too-myopic",), gamma=0.3)
+    yield one("entropy coefficient", "0.5", ("entropy-coef-too-high",), entropy_start=0.5, entropy_end=0.5)
+    yield one("gradient clip", "/ 1e5", ("gradient-clip-too-tight",), max_grad_norm=5e-6)
+    small = ("rollout-too-small", "too-few-environments", "too-few-episodes")
+    yield one("one environment", "16 steps", small, num_envs=1, rollout_steps=16)
+
+
+def tuning_faults() -> list[Fault]:
+    """The faults that thresholds were set on."""
+    tens = {"x 10": 10.0, "x 100": 100.0}
+    found: list[Fault] = []
+    for base in ("cartpole", "pendulum", "acrobot"):
+        found += [*learning_rates(base), *environment(base), *ppo_numbers(base)]
+    found += [*learning_rates("dqn cartpole", tens), *dqn_numbers("dqn cartpole")]
+    found += [*learning_rates("sac pendulum", tens), *sac_numbers("sac pendulum")]
+    found += [*learning_rates("cartpole, no preset"), *ppo_numbers("cartpole, no preset")]
+    for base in ("a2c cartpole", "reinforce cartpole"):
+        found += [*learning_rates(base, tens), *policy_gradient_numbers(base)]
+    found += [*learning_rates("choice, no preset", tens), *learning_rates("sac identity, no preset", tens)]
+    found += [*sac_numbers("sac identity, no preset"), *learning_rates("rrd identity", {"x 100": 100.0})]
+    some = ("x 100", "/ 100", "last entry", "1 step", "3 steps")
+    found += [one for base in ("sac pendulum", "dqn cartpole") for one in environment(base) if one.grade in some]
+    return found
+
+
+@dataclass(frozen=True)
+class FaultSet:
+    """Bases and the faults planted in them."""
+
+    bases: dict[str, Base]
+    faults: list[Fault]
+
+
+SETS = {"tuning": FaultSet(BASES, tuning_faults()), "judging": FaultSet(BASES, [])}

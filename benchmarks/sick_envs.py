@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,6 +14,11 @@ from batchwright.envs.tasks import OWN_TASKS
 from batchwright.envs.tasks.jax_task import JaxTask
 
 ODD_SCALES = (1000.0, 1e-3, 1000.0, 1e-3, 1000.0, 1e-3)
+
+
+def no_action(spec: Any) -> Any:
+    """The action that is all zeros, of one choice or one vector."""
+    return jnp.zeros((), jnp.int32) if isinstance(spec, Discrete) else jnp.zeros(spec.shape, jnp.float32)
 
 
 class Wrapped(JaxTask):
@@ -129,12 +135,185 @@ class TwoChoices(JaxTask):
         return jax.nn.one_hot(state, 4, dtype=jnp.float32).reshape(8)
 
 
+class ScaledEntry(Wrapped):
+    """One number of the observation times a factor; 0 is a dead sensor."""
+
+    def __init__(self, name: str, factor: float, entry: int) -> None:
+        super().__init__(name)
+        assert isinstance(self.observation, Box)
+        width = self.observation.shape[0]
+        self.scale = np.where(np.arange(width) == entry % width, factor, 1.0).astype(np.float32)
+        self.observation = box(-np.inf, np.inf, (width,))
+
+    def observe(self, state: Any) -> Any:
+        return self.inner.observe(state) * self.scale
+
+
+class StuckSensor(Wrapped):
+    """One number of the observation is a constant."""
+
+    def __init__(self, name: str, entry: int, value: float = 0.7) -> None:
+        super().__init__(name)
+        assert isinstance(self.observation, Box)
+        width = self.observation.shape[0]
+        self.dead = np.arange(width) == entry % width
+        self.value = np.float32(value)
+        self.observation = box(-np.inf, np.inf, (width,))
+
+    def observe(self, state: Any) -> Any:
+        return jnp.where(self.dead, self.value, self.inner.observe(state))
+
+
+class DelayedActions(Wrapped):
+    """Actions act a number of steps later; at first the one that is all zeros."""
+
+    def __init__(self, name: str, delay: int) -> None:
+        super().__init__(name)
+        self.delay = delay
+
+    def init(self, key: Any) -> Any:
+        blank = no_action(self.action)
+        return self.inner.init(key), jnp.broadcast_to(blank, (self.delay, *blank.shape))
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        queue = state[1]
+        after, reward, terminated = self.inner.step(state[0], queue[0], key)
+        return (after, jnp.concatenate([queue[1:], jnp.asarray(action, queue.dtype)[None]])), reward, terminated
+
+    def observe(self, state: Any) -> Any:
+        return self.inner.observe(state[0])
+
+
+class StickyActions(Wrapped):
+    """With some chance the last action is taken again, whatever was chosen."""
+
+    def __init__(self, name: str, chance: float) -> None:
+        super().__init__(name)
+        self.chance = chance
+
+    def init(self, key: Any) -> Any:
+        return self.inner.init(key), no_action(self.action)
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        again = jax.random.uniform(jax.random.fold_in(key, 7)) < self.chance
+        taken = jnp.where(again, state[1], jnp.asarray(action, state[1].dtype))
+        after, reward, terminated = self.inner.step(state[0], taken, key)
+        return (after, taken), reward, terminated
+
+    def observe(self, state: Any) -> Any:
+        return self.inner.observe(state[0])
+
+
+class StaleObservations(Wrapped):
+    """Observations are those of a number of steps before."""
+
+    def __init__(self, name: str, delay: int) -> None:
+        super().__init__(name)
+        self.delay = delay
+
+    def init(self, key: Any) -> Any:
+        state = self.inner.init(key)
+        shown = self.inner.observe(state)
+        return state, jnp.broadcast_to(shown, (self.delay, *shown.shape))
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        shown = self.inner.observe(state[0])
+        after, reward, terminated = self.inner.step(state[0], action, key)
+        return (after, jnp.concatenate([state[1][1:], shown[None]])), reward, terminated
+
+    def observe(self, state: Any) -> Any:
+        return state[1][0]
+
+
+class FrozenFrames(Wrapped):
+    """With some chance the last observation is shown again."""
+
+    def __init__(self, name: str, chance: float) -> None:
+        super().__init__(name)
+        self.chance = chance
+
+    def init(self, key: Any) -> Any:
+        state = self.inner.init(key)
+        return state, self.inner.observe(state)
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        after, reward, terminated = self.inner.step(state[0], action, key)
+        frozen = jax.random.uniform(jax.random.fold_in(key, 9)) < self.chance
+        return (after, jnp.where(frozen, state[1], self.inner.observe(after))), reward, terminated
+
+    def observe(self, state: Any) -> Any:
+        return state[1]
+
+
+class LimitAsTermination(Wrapped):
+    """Episodes terminate where their time limit should cut them."""
+
+    def __init__(self, name: str, limit: int | None = None) -> None:
+        super().__init__(name)
+        self.limit = limit or self.max_episode_steps
+        self.max_episode_steps = None
+
+    def init(self, key: Any) -> Any:
+        return self.inner.init(key), jnp.zeros((), jnp.int32)
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        after, reward, terminated = self.inner.step(state[0], action, key)
+        return (after, state[1] + 1), reward, terminated | (state[1] + 1 >= self.limit)
+
+    def observe(self, state: Any) -> Any:
+        return self.inner.observe(state[0])
+
+
+class RandomDones(Wrapped):
+    """Episodes terminate with some chance at any step, whatever happens."""
+
+    def __init__(self, name: str, chance: float) -> None:
+        super().__init__(name)
+        self.chance = chance
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        after, reward, terminated = self.inner.step(state, action, key)
+        return after, reward, terminated | (jax.random.uniform(jax.random.fold_in(key, 11)) < self.chance)
+
+
 class ConstantReturn(Wrapped):
     """Every step pays 1 and every episode is as long: nothing tells one from another."""
 
     def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
         after, reward, terminated = self.inner.step(state, action, key)
         return after, jnp.ones_like(reward), terminated
+
+
+BY_NAME = {
+    "cartpole": "CartPole-v1",
+    "pendulum": "Pendulum-v1",
+    "acrobot": "Acrobot-v1",
+    "car": "MountainCarContinuous-v0",
+    "choice": "IdentityDiscrete-v0",
+    "identity": "IdentityContinuous-v0",
+}
+
+
+PLANTS: dict[str, Callable[[str, float], JaxTask]] = {
+    "rewards_times": lambda name, grade: ScaledRewards(name, grade),
+    "entry_times": lambda name, grade: ScaledEntry(name, grade, -1),
+    "first_entry_times": lambda name, grade: ScaledEntry(name, grade, 0),
+    "dead_entry": lambda name, grade: StuckSensor(name, int(grade), 0.0),
+    "stuck_entry": lambda name, grade: StuckSensor(name, int(grade)),
+    "delay": lambda name, grade: DelayedActions(name, int(grade)),
+    "sticky": lambda name, grade: StickyActions(name, grade),
+    "stale": lambda name, grade: StaleObservations(name, int(grade)),
+    "frozen": lambda name, grade: FrozenFrames(name, grade),
+    "limit_terminates": lambda name, grade: LimitAsTermination(name, int(grade) or None),
+    "random_dones": lambda name, grade: RandomDones(name, grade),
+}
+"""Faults with a grade, of any task of ours."""
+
+
+def planted(task: str, fault: str, grade: float) -> JaxTask:
+    """A task of ours with one fault at one grade."""
+    made: JaxTask = PLANTS[fault](BY_NAME[task], grade)
+    return made
 
 
 def constant() -> JaxTask:

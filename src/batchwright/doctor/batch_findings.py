@@ -48,7 +48,7 @@ def minibatch_too_small(history: RunHistory) -> Finding | None:
         f"{RULES_OF_THUMB}: at least 32 transitions and 10 per action dimension",
         (flag("minibatch_transitions", reference_minibatch(history)),),
         {"minibatch_transitions": size, "action_size": actions} | _evidence(noise),
-        by_number=True,
+        hint=True,
     )
 
 
@@ -71,7 +71,7 @@ def too_few_minibatches(history: RunHistory) -> Finding | None:
         f"{RULES_OF_THUMB}: 4-32 minibatches per epoch",
         (flag("minibatch_transitions", better),),
         {"minibatches": parts, "updates_per_iteration": updates, "minibatch_transitions": size},
-        by_number=True,
+        hint=True,
     )
 
 
@@ -117,7 +117,7 @@ def rollout_too_small(history: RunHistory) -> Finding | None:
         f"{LEVERS}; {NOISE_PAPER}",
         (flag("rollout_steps", steps) + cut,),
         {"rollout_transitions": rollout} | _evidence(noise),
-        by_number=True,
+        hint=True,
     )
 
 
@@ -144,7 +144,7 @@ def rollout_too_large(history: RunHistory) -> Finding | None:
         f"{LEVERS}; {NOISE_PAPER}",
         (flag("rollout_steps", halved),),
         {"rollout_transitions": rollout, "iterations": iterations} | _evidence(noise),
-        by_number=True,
+        hint=True,
     )
 
 
@@ -170,5 +170,5 @@ def too_few_episodes(history: RunHistory) -> Finding | None:
         f"{RULES_OF_THUMB}: 16-64 episodes per rollout",
         (f"{flag('num_envs', max(envs, more))} {flag('rollout_steps', max(64, int(min(length, 500)) // 2))}",),
         {"episodes_per_rollout": mean, "rollout_transitions": rollout},
-        by_number=True,
+        hint=True,
     )

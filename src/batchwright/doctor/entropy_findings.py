@@ -92,7 +92,7 @@ def _narrow_from_the_start(history: RunHistory, start: float) -> Finding:
         (flag("log_std_start", tuned(history, "log_std_start") or -0.5),),
         {"entropy_start": start, "log_std_start": first},
         began=0,
-        by_number=True,
+        hint=True,
     )
 
 

@@ -44,8 +44,8 @@ class Finding:
     evidence: Mapping[str, float | int | str | None] = field(default_factory=dict)
     began: int | None = None
     """The iteration in which the problem started; None where unknown."""
-    by_number: bool = False
-    """Whether only a stated number speaks for it: a hint, until the record shows harm."""
+    hint: bool = False
+    """Whether it is a note until the record shows harm: a number or a trait of the task that may be meant."""
 
     @property
     def score(self) -> float:

@@ -2,24 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchwright.doctor.finding import figure
 from batchwright.doctor.outcome_findings import smoothed, spread_within, stuck
 from batchwright.doctor.policy_steps import hardly_moves, moved_too_far
 from batchwright.doctor.run_history import RunHistory
 
 MOVED_FAR = 0.5
-WORSE_THAN_A_CONSTANT = -0.05
 FALLEN = 0.5
 """Share of the range of returns."""
+EXPECTED_GAIN, FULL_AFTER = 0.7, 0.4
+"""Share of a preset's gain that a run should have, and the share of the preset's steps from which on."""
+LEAST_STEPS_SHARE = 0.15
+HEALTHY, OPEN, HARMED = "healthy", "open", "harmed"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the return says of a run: `healthy`, `harmed`, or `open` where it has risen and nothing is known to beat."""
+
+    state: str
+    message: str = ""
+    """The evidence in one sentence; empty where there is none."""
+
+
+def verdict(history: RunHistory) -> Verdict:
+    """The return against its own noise, its own best, and what a tuned preset reached."""
+    if any(event.get("kind") in ("non-finite", "diverged") for event in history.events):
+        return Verdict(HARMED, "numbers were not finite")
+    known = against_preset(history)
+    if known is not None:
+        return known
+    if stuck(history) is not None:
+        return Verdict(HARMED, "the return has not risen by more than its noise")
+    if has_fallen(history):
+        return Verdict(HARMED, "the return has lost half of its range")
+    return Verdict(OPEN)
+
+
+def against_preset(history: RunHistory) -> Verdict | None:
+    """The gain in return beside that of the preset tuned for this environment; None where there is none to compare."""
+    known, returns = history.facts.known_result, history.returns()
+    steps = history.highest("env_steps")
+    if known is None or steps is None or len(returns) < 4 or steps < LEAST_STEPS_SHARE * known.steps:
+        return None
+    count = max(1, len(returns) // 10)
+    first, last = float(returns[:count].mean()), float(returns[-count:].mean())
+    first = min(first, float(returns[:count].min()))
+    if known.median_return <= first:
+        return None
+    gained = (last - first) / (known.median_return - first)
+    expected = EXPECTED_GAIN * min(1.0, steps / known.steps / FULL_AFTER)
+    state = HEALTHY if gained >= expected else HARMED
+    return Verdict(
+        state,
+        f"the return has risen from {figure(first)} to {figure(last)} in {figure(steps)} steps; preset {known.preset} "
+        f"reached {figure(known.median_return)} in {known.steps}",
+    )
 
 
 def shows_harm(history: RunHistory) -> bool:
-    """Whether the return stands still or has fallen, the policy leaps or hardly moves, or numbers were not finite."""
-    if any(event.get("kind") in ("non-finite", "diverged") for event in history.events):
-        return True
-    explained = history.typical("explained_variance", 0.3)
-    poor_values = explained is not None and explained < WORSE_THAN_A_CONSTANT
-    leaps = moved_too_far(history) >= MOVED_FAR
-    return leaps or hardly_moves(history) or poor_values or stuck(history) is not None or has_fallen(history)
+    """Whether the return stands still, has fallen or is far below a preset's, or updates go visibly wrong."""
+    found = verdict(history)
+    if found.state != OPEN:
+        return found.state == HARMED
+    return moved_too_far(history) >= MOVED_FAR or hardly_moves(history)
 
 
 def has_fallen(history: RunHistory) -> bool:
@@ -28,4 +78,6 @@ def has_fallen(history: RunHistory) -> bool:
     if len(curve) < 6:
         return False
     lost = float(curve.max() - curve[-2:].mean())
-    return lost > FALLEN * float(curve.max() - curve.min()) and lost > spread_within(history)
+    span = float(curve.max() - curve.min())
+    noise = max(spread_within(history), float(np.std(np.diff(curve))))
+    return lost > FALLEN * span and lost > noise

@@ -99,7 +99,7 @@ def learning_rate_too_high(history: RunHistory) -> Finding | None:
         (flag("learning_rate", lower), flag("learning_rate", lower) + stop),
         {"kl": kl, "clip_fraction": _upper(history, "clip_fraction"), "learning_rate": rate},
         began=None if leap is None else history.iteration_at(leap),
-        by_number=moved < 0.25,
+        hint=moved < 0.25,
     )
 
 
@@ -127,7 +127,7 @@ def too_many_epochs(history: RunHistory) -> Finding | None:
         f"{LEVERS}: epochs; {MEASURED}: 20 epochs on a small rollout",
         (_larger_rollout(history), flag("epochs", 4)),
         {"epochs": epochs, "rollout_transitions": rollout, "kl": kl},
-        by_number=moved < 0.5,
+        hint=moved < 0.5,
     )
 
 
@@ -148,7 +148,7 @@ def clip_range_too_large(history: RunHistory) -> Finding | None:
         f"{PPO_PAPER}: clip ranges of 0.1-0.3",
         (flag("clip_range", 0.2),),
         {"clip_range": clip, "clip_fraction": clipped, "kl": kl},
-        by_number=moved_too_far(history) < 0.25,
+        hint=moved_too_far(history) < 0.25,
     )
 
 
@@ -168,7 +168,7 @@ def clip_range_too_small(history: RunHistory) -> Finding | None:
         f"{PPO_PAPER}: clip ranges of 0.1-0.3",
         (flag("clip_range", 0.2),),
         {"clip_range": clip, "clip_fraction": clipped, "kl": kl},
-        by_number=(clipped or 0) <= HIGH_CLIP_FRACTION,
+        hint=(clipped or 0) <= HIGH_CLIP_FRACTION,
     )
 
 
@@ -215,7 +215,7 @@ def learning_rate_too_low(history: RunHistory) -> Finding | None:
         f"{LEVERS}: learning_rate; {MEASURED}: learning rate / 100",
         (flag("learning_rate", raised),),
         {"kl": kl, "learning_rate": rate},
-        by_number=not hardly_moves(history),
+        hint=not hardly_moves(history),
     )
 
 

@@ -33,7 +33,7 @@ def replay_ratio(history: RunHistory) -> Finding | None:
         REPLAY_RATIO_PAPERS,
         () if advised is None else (flag("updates_per_iteration", advised),),
         {"updates_per_step": ratio},
-        by_number=True,
+        hint=True,
     )
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from batchwright.doctor.reference_plan import KnownResult, known_result, reference_values
 from batchwright.planning.plan import Plan
-from batchwright.planning.quantity import PRESET
+from batchwright.planning.quantity import PINNED, PRESET
 
 Column = NDArray[np.float64]
 
@@ -29,6 +30,12 @@ class Facts:
     from_preset: frozenset[str] = frozenset()
     """Settings taken from a preset: they are tuned, so findings blame them less than stated ones."""
     trainer: str = "batchwright"
+    pinned: frozenset[str] = frozenset()
+    """Settings that the user stated."""
+    reference: Mapping[str, Any] = field(default_factory=dict)
+    """What the same plan has without the stated settings: the numbers of the preset, else the planner's."""
+    known_result: KnownResult | None = None
+    """What the preset that is tuned for this environment reached."""
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
@@ -52,8 +59,17 @@ def facts_of(plan: Plan) -> Facts:
         "episode_steps": task.episode_steps,
     }
     values = {name: quantity.value for name, quantity in plan.quantities.items()}
-    preset = frozenset(name for name, quantity in plan.quantities.items() if quantity.source == PRESET)
-    return Facts({**of_task, **values}, preset)
+    preset, pinned = (
+        frozenset(name for name, quantity in plan.quantities.items() if quantity.source == source)
+        for source in (PRESET, PINNED)
+    )
+    return Facts(
+        {**of_task, **values},
+        preset,
+        pinned=pinned,
+        reference=reference_values(plan),
+        known_result=known_result(task.name, plan.algo),
+    )
 
 
 class RunHistory:

@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from batchwright.doctor.finding import NOTE, ON_POLICY_STUDY, WARNING, Finding, figure, flag
 from batchwright.doctor.reference_ranges import tuned
 from batchwright.doctor.run_history import RunHistory
 
-LARGE_OBSERVATION = 50.0
-WIDE_RATIO = 3e3
+LARGE_OBSERVATION = 5.0
+"""Standard deviation from which a first layer saturates: a hint."""
+ODD_ENTRY = 10.0
+"""How many times wider or narrower than most an entry is: a hint."""
+CLEARLY_LARGE, WIDE_RATIO = 50.0, 3e4
+"""What is an alarm by itself."""
 MOSTLY_CLIPPED = 0.6
 LEAST_RECORDS = 5
 
 
 def observation_scale(history: RunHistory) -> Finding | None:
-    """Unnormalised observations that are large, or whose entries differ in scale by a factor of thousands."""
+    """Unnormalised observations that are large, or of which one entry is far wider or narrower than most."""
     largest, narrow, wide = (history.typical(name) for name in ("obs_abs_max", "obs_std_min", "obs_std_max"))
-    if largest is None or narrow is None or wide is None:
+    if largest is None or narrow is None or wide is None or history.facts.get("normalize_obs"):
         return None
-    ratio = wide / narrow if narrow > 0 else 1.0
-    normalised = bool(history.facts.get("normalize_obs"))
-    if normalised or (wide < LARGE_OBSERVATION / 3 and ratio < WIDE_RATIO):
+    middle = history.typical("obs_std_median") or wide
+    apart = max(math.log10(wide / middle), math.log10(middle / narrow)) if narrow > 0 and middle > 0 else 0.0
+    beyond = max(math.log10(max(wide, 1e-9) / LARGE_OBSERVATION), apart - math.log10(ODD_ENTRY))
+    if beyond < 0:
         return None
-    clear = wide > LARGE_OBSERVATION or ratio > 10 * WIDE_RATIO
+    clear = wide > CLEARLY_LARGE or (narrow > 0 and wide / narrow > WIDE_RATIO)
     return Finding(
         "observation-scale",
-        WARNING if clear else NOTE,
-        0.95 if clear else 0.5,
+        WARNING,
+        0.95 if clear else min(0.85, 0.6 + 0.2 * beyond),
         f"observations reach {figure(largest)} and are not normalised; the standard deviations of their entries range "
-        f"from {figure(narrow)} to {figure(wide)}{_widest(history)}.",
+        f"from {figure(narrow)} to {figure(wide)}{_widest(history)}, half of them up to {figure(middle)}.",
         "large inputs saturate the first layer and hide the small ones",
         f"{ON_POLICY_STUDY}: observation normalisation",
         (flag("normalize_obs", True),),
-        {"obs_abs_max": largest, "obs_std_min": narrow, "obs_std_max": wide},
+        {"obs_abs_max": largest, "obs_std_min": narrow, "obs_std_median": middle, "obs_std_max": wide},
+        hint=not clear,
     )
 
 
@@ -59,13 +67,14 @@ def constant_observation(history: RunHistory) -> Finding | None:
     one = "never changes" if died is None else since.replace("have", "has")
     return Finding(
         "constant-observation",
-        NOTE if died is None else WARNING,
-        0.4 if died is None else 0.8,
+        WARNING,
+        0.6 if died is None else 0.8,
         f"{which} {since}.".lstrip() if which else f"entry {entry} of the observation {one}.",
         "a sensor that is dead, or a number that this task does not use",
         "docs/doctor.md#findings",
         evidence={"constant_entries": count, "entry": entry},
         began=None if died is None else history.iteration_at(died),
+        hint=died is None,
     )
 
 

@@ -13,6 +13,7 @@ from batchwright.doctor import (
     component_findings,
     dataset_findings,
     entropy_findings,
+    env_findings,
     failure_findings,
     machine_findings,
     outcome_findings,
@@ -22,7 +23,8 @@ from batchwright.doctor import (
     value_findings,
 )
 from batchwright.doctor.finding import NOTE, Finding
-from batchwright.doctor.harm import shows_harm
+from batchwright.doctor.harm import HEALTHY, shows_harm, verdict
+from batchwright.doctor.levers import LEVER_FINDINGS, stated_numbers
 from batchwright.doctor.run_history import Facts, RunHistory
 
 Symptom = Callable[[RunHistory], Finding | None]
@@ -34,6 +36,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     value_findings.reward_scale,
     scale_findings.observation_scale,
     scale_findings.constant_observation,
+    env_findings.delayed_actions,
+    env_findings.sticky_actions,
+    env_findings.repeated_observations,
+    env_findings.unexplained_terminations,
+    env_findings.time_limit_as_termination,
+    env_findings.failures_as_truncations,
     policy_steps.learning_rate_too_high,
     policy_steps.learning_rate_too_low,
     policy_steps.gradient_clip_too_tight,
@@ -143,6 +151,20 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "gradient-norm-rising": ("loss-not-falling",),
     "loss-not-finite": ("gradient-norm-rising", "loss-not-falling"),
 }
+FAULTS_OF_THE_ENVIRONMENT = (
+    "delayed-actions",
+    "sticky-actions",
+    "repeated-observations",
+    "unexplained-terminations",
+    "time-limit-as-termination",
+    "terminations-as-truncations",
+)
+WHATEVER_THE_RETURN = frozenset(
+    {"nan-from-environment", "divergence", "first-ratio-not-one", "memory-near-limit", "dead-head"}
+    | {"rrd-constant-returns", "implied-reweighting", "wandering-share", "evaluation-against-weights"}
+    | {"dominating-component", "constant-observation", "q-overestimation"}
+)
+"""Findings that stay alarms in a run whose return is as good as that of its preset."""
 CONTRADICTIONS: tuple[set[str], ...] = (
     {"learning-rate-too-high", "learning-rate-too-low"},
     {"learning-rate-too-high", "kl-near-zero"},
@@ -176,14 +198,31 @@ def examine(history: RunHistory) -> list[Finding]:
     if history.facts.get("regime") == DATASET:
         symptoms = DATASET_SYMPTOMS
     found = [finding for symptom in symptoms if (finding := symptom(history)) is not None]
-    return with_one_learning_rate(without_contradictions(rank(hints_as_notes(found, history))))
+    if symptoms is SYMPTOMS:
+        found = one_of_each([*found, *stated_numbers(history)])
+    return with_one_learning_rate(without_contradictions(rank(by_outcome(found, history))))
 
 
-def hints_as_notes(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
-    """Findings with those that only a stated number speaks for as notes, unless the record shows harm."""
-    if not any(finding.by_number and finding.alarm for finding in found) or shows_harm(history):
+def one_of_each(found: Sequence[Finding]) -> list[Finding]:
+    """Of findings with the same name, the alarm with the higher confidence."""
+    best: dict[str, Finding] = {}
+    for finding in found:
+        other = best.get(finding.name)
+        if other is None or finding.score > other.score:
+            best[finding.name] = finding
+    return list(best.values())
+
+
+def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
+    """Findings with notes instead of alarms where the return is healthy, and hints as notes until it shows harm."""
+    if not any(finding.alarm for finding in found):
         return list(found)
-    return [replace(finding, severity=NOTE) if finding.by_number else finding for finding in found]
+    if verdict(history).state == HEALTHY:
+        keep = WHATEVER_THE_RETURN
+        return [one if one.name in keep and not one.hint else replace(one, severity=NOTE) for one in found]
+    if shows_harm(history):
+        return list(found)
+    return [replace(finding, severity=NOTE) if finding.hint else finding for finding in found]
 
 
 def without_contradictions(ranked: Sequence[Finding]) -> list[Finding]:
@@ -210,8 +249,8 @@ def with_one_learning_rate(ranked: Sequence[Finding]) -> list[Finding]:
 
 
 def rank(found: Sequence[Finding]) -> list[Finding]:
-    """Sorted by severity times confidence, consequences behind their causes."""
-    weight = {finding.name: finding.score for finding in found}
+    """Alarms before notes, each by confidence, consequences behind their causes."""
+    weight = {finding.name: finding.confidence * (1.0 if finding.alarm else 0.1) for finding in found}
     for cause in sorted(found, key=lambda finding: -finding.score):
         for finding in found:
             if explains(cause, finding):
@@ -221,9 +260,15 @@ def rank(found: Sequence[Finding]) -> list[Finding]:
 
 def explains(cause: Finding, finding: Finding) -> bool:
     """Whether `finding` is a consequence of `cause`; one that is a cause itself, with a higher score, is not."""
-    if not cause.alarm or finding.name not in EXPLAINS.get(cause.name, ()):
+    if not cause.alarm or cause.name == finding.name or finding.name not in explained_by(cause.name):
         return False
-    return finding.name not in EXPLAINS or finding.score <= cause.score
+    return not explained_by(finding.name) or finding.confidence <= cause.confidence
+
+
+def explained_by(name: str) -> tuple[str, ...]:
+    """What a finding causes; empty where it is a symptom alone."""
+    of_all = LEARNING if name in LEVER_FINDINGS or name in FAULTS_OF_THE_ENVIRONMENT else ()
+    return (*EXPLAINS.get(name, ()), *of_all)
 
 
 def unexplained(found: Sequence[Finding]) -> list[Finding]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from batchwright.doctor.finding import (
@@ -25,6 +27,9 @@ LONG_SHARE = 20.0
 SHORT_EPISODE = 8
 SB3_LOGGER = "https://stable-baselines3.readthedocs.io/en/master/common/logger.html: explained_variance"
 LARGE_TARGETS, SMALL_TARGETS = 2e3, 2e-2
+"""Alarms by themselves."""
+ODD_LARGE, ODD_SMALL = 60.0, 0.3
+"""Hints: causes of harm where the record shows some."""
 LOW_EXPLAINED = 0.05
 
 
@@ -48,7 +53,7 @@ def gamma_too_myopic(history: RunHistory) -> Finding | None:
         f"{HORIZON}: gamma from 1 - 1/(0.25 T) to 1 - 1/T",
         (flag("gamma", better),),
         {"gamma": gamma, "horizon_steps": horizon, "episode_steps": steps},
-        by_number=True,
+        hint=True,
     )
 
 
@@ -74,7 +79,7 @@ def gamma_too_long(history: RunHistory) -> Finding | None:
         f"{HORIZON}: gamma up to 1 - 1/T",
         (flag("gamma", better),),
         {"gamma": gamma, "horizon_steps": None if np.isinf(horizon) else horizon, "episode_steps": steps},
-        by_number=not poor_values,
+        hint=not poor_values,
     )
 
 
@@ -86,19 +91,19 @@ def reward_scale(history: RunHistory) -> Finding | None:
         return None
     normalised = bool(history.facts.get("normalize_rewards"))
     # Once a task is solved, targets hardly vary: take the scale from the first half.
-    spread = history.highest("target_std", 0.0, 0.5) if spread < SMALL_TARGETS else spread
+    spread = history.highest("target_std", 0.0, 0.5) if spread < ODD_SMALL else spread
     assert spread is not None
-    too_large, too_small = (
-        spread > LARGE_TARGETS,
-        spread < SMALL_TARGETS or _largest_discounted_return(history) < SMALL_TARGETS,
-    )
-    if normalised or not (too_large or too_small):
+    spread = max(spread, 1e-9)
+    too_large = spread > ODD_LARGE
+    if normalised or ODD_SMALL < spread < ODD_LARGE:
         return None
+    clear = spread > LARGE_TARGETS or spread < SMALL_TARGETS or _largest_discounted_return(history) < SMALL_TARGETS
+    beyond = math.log10(spread / ODD_LARGE if too_large else ODD_SMALL / spread)
     loss, norm = history.typical("value_loss"), history.typical("gradient_norm")
     return Finding(
         "reward-scale",
-        DANGER if too_large else WARNING,
-        0.95,
+        DANGER if clear and too_large else WARNING,
+        0.95 if clear else min(0.9, 0.55 + 0.2 * beyond),
         f"the mean absolute reward is {figure(size)} and the standard deviation of value targets {figure(spread)}; "
         f"near 1 is learned best. The value loss is {figure(loss)}, the gradient norm {figure(norm)}.",
         "the value loss outweighs the policy gradient"
@@ -107,6 +112,7 @@ def reward_scale(history: RunHistory) -> Finding | None:
         f"{PPO_DETAILS}: reward scaling; {MEASURED}: rewards x 1e4 and x 1e-4",
         _scaling_flags(history),
         {"reward_abs_mean": size, "target_std": spread, "value_loss": loss, "gradient_norm": norm},
+        hint=not clear,
     )
 
 

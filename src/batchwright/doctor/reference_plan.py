@@ -1,0 +1,61 @@
+"""What a run is compared with: the plan without the numbers that its user stated, and the result of a tuned preset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from batchwright.config.load import resolve
+from batchwright.config.presets import NO_PRESET, read_preset, tuned_preset
+from batchwright.config.schema import ON_POLICY, REPLAY
+from batchwright.core.errors import UserError
+from batchwright.core.machine import probe_machine
+from batchwright.planning.make import make_plan
+from batchwright.planning.plan import Plan
+from batchwright.planning.quantity import PRESET
+
+PRESET_IN_REASON = re.compile(r"preset (\S+)")
+MEASURED_RESULT = re.compile(r"median return (-?[\d.]+) .* after (\d+) steps")
+
+
+@dataclass(frozen=True)
+class KnownResult:
+    """The median return that a preset reached, evaluated without exploration."""
+
+    preset: str
+    median_return: float
+    steps: int
+
+
+def known_result(env: str | None, algo: str) -> KnownResult | None:
+    """What the preset that is tuned for an environment and an algorithm reached; None where nothing was measured."""
+    preset = tuned_preset(env, algo) if env else None
+    found = MEASURED_RESULT.search(read_preset(preset).result) if preset else None
+    return KnownResult(preset, float(found[1]), int(found[2])) if preset and found else None
+
+
+def reference_values(plan: Plan) -> Mapping[str, Any]:
+    """The numbers of the same plan without those that were stated; empty where there is no such plan."""
+    if plan.regime not in (ON_POLICY, REPLAY) or plan.get("rollout_episodes") is not None:
+        return {}
+    named = {
+        found[1]
+        for quantity in plan.quantities.values()
+        if quantity.source == PRESET and (found := PRESET_IN_REASON.search(quantity.reason))
+    }
+    try:
+        flags = {"env": plan.task.name, "algo": plan.algo, "total_steps": plan.get("total_steps")}
+        flags |= {name: value for name in ("redistribute", "episodic_reward") if (value := plan.get(name))}
+        resolved = resolve(flags, tuple(sorted(named)) or NO_PRESET)
+        made = make_plan(resolved, _machine(), plan.task)
+    except UserError:  # a preset that is a file elsewhere, or a combination that only the stated numbers allow
+        return {}
+    return {name: quantity.value for name, quantity in made.quantities.items()}
+
+
+@cache
+def _machine() -> Any:
+    return probe_machine()
