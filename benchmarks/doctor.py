@@ -32,6 +32,15 @@ sys.path.insert(0, str(HERE))
 from doctor_faults import SETS, SICK, Base, Fault  # noqa: E402
 
 SHARED: dict[str, Any] = {"eval_episodes": 1, "eval_every": 0, "checkpoint_every": 100_000, "doctor": "off"}
+ARRAYS = {"learning_rate", "gamma", "gae_lambda", "clip_range", "entropy_start", "entropy_end", "max_grad_norm"} | {
+    "value_weight",
+    "polyak",
+    "updates_per_target",
+    "warmup_steps",
+    "epsilon_start",
+    "epsilon_end",
+    "huber_limit",
+}
 LOST_SHARE = 0.25
 LAST_SHARE = 0.1
 MENDED_SHARE = 0.25
@@ -214,7 +223,8 @@ def train(trainer: Trainer, chosen: str, seeds: list[int], wanted: Callable[[str
             if wanted(healthy_key(base)):
                 trainer.run(healthy_key(base), made.bases[base], seed)
     for seed in seeds:
-        for fault in list(made.faults)[order]:
+        # Faults in numbers that programs take as arrays come first: they compile nothing.
+        for fault in sorted(made.faults, key=lambda one: bool(one.env_fault) or not ARRAYS >= set(one.change))[order]:
             if wanted(fault.key):
                 trainer.run(fault.key, made.bases[fault.base], seed, fault)
 

@@ -13,6 +13,7 @@ from batchwright.doctor import (
     batch_findings,
     component_findings,
     entropy_findings,
+    env_findings,
     failure_findings,
     machine_findings,
     outcome_findings,
@@ -39,6 +40,11 @@ WEIGHTED: dict[str, object] = {
     "component__speed__return": lambda i: 100.0 - i,
     "component__cost__return": lambda i: -80.0 + 2 * i,
 }
+
+
+def effects(*values: float) -> dict[str, object]:
+    """The share of the observation's change that the actions of 0 to 3 steps before explain."""
+    return {f"action_effect_{lag}": value for lag, value in enumerate(values)}
 
 
 def lost_parameters(iteration: int) -> dict[str, object]:
@@ -162,6 +168,19 @@ RUNS: dict[Symptom, tuple[RunHistory, RunHistory]] = {
     replay_findings.reward_model_variance: (
         history(REPLAY | {"redistribute": "rrd"}, reward_model_variance=0.0),
         history(REPLAY | {"redistribute": "rrd"}, reward_model_variance=0.1),
+    ),
+    env_findings.delayed_actions: (history(**effects(0.02, 0.01, 0.9, 0.02)), history(**effects(0.9, 0.01, 0.02, 0.02))),
+    # Hidden velocities: every earlier action acts alike.
+    env_findings.sticky_actions: (history(**effects(0.7, 0.2, 0.05, 0.01)), history(**effects(0.5, 0.5, 0.5, 0.5))),
+    env_findings.repeated_observations: (history(obs_repeat_fraction=0.5), history(obs_repeat_fraction=0.01)),
+    env_findings.unexplained_terminations: (history(termination_sign=2.2), history(termination_sign=8.0)),
+    env_findings.time_limit_as_termination: (
+        history(terminated_length_max=200.0, terminated_at_max=1.0),
+        history(terminated_length_max=lambda k: 100.0 + k, terminated_at_max=0.1, truncated_length_max=200.0),
+    ),
+    env_findings.failures_as_truncations: (
+        history(truncated_length_min=12.0, truncated_length_max=60.0),
+        history(truncated_length_min=200.0, truncated_length_max=200.0),
     ),
     outcome_findings.wild_swings: (history(episode_return=lambda k: 100.0 * (k % 2)), history()),
     outcome_findings.stuck: (history(episode_return=lambda k: 20.0 + k % 3), history()),

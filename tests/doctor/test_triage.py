@@ -52,7 +52,7 @@ def test_a_consequence_ranks_behind_its_cause_even_with_a_higher_score() -> None
 
 def test_a_cause_with_a_higher_score_ranks_before_one_that_could_explain_it() -> None:
     facts = {"learning_rate": 0.1, "rollout_transitions": 128, "minibatch_transitions": 64, "num_envs": 1}
-    found = examine(history(facts, learning_rate=0.1, kl=0.5))
+    found = examine(history(facts, learning_rate=0.1, kl=0.5, **STANDS_STILL))
     assert names(found)[:2] == ["learning-rate-too-high", "rollout-too-small"]
     assert names(unexplained(found)) == ["learning-rate-too-high", "rollout-too-small"]
 

@@ -7,7 +7,7 @@ import numpy as np
 from batchwright.doctor.finding import MEASURED, WARNING, Finding, figure
 from batchwright.doctor.run_history import RunHistory
 
-SOURCE = f"docs/training/run-directory.md#environment; {MEASURED}"
+SOURCE = f"docs/training/run-directory.md#metrics; {MEASURED}"
 LAGS = 4
 EARLY = 0.5
 """Part of the record that is looked at: later, a policy that repeats itself hides which action did what."""
@@ -46,6 +46,7 @@ def delayed_actions(history: RunHistory) -> Finding | None:
         SOURCE,
         evidence={"lag": lag} | {f"action_effect_{place}": value for place, value in enumerate(effects)},
         hint=True,
+        seen=True,
     )
 
 
@@ -67,6 +68,7 @@ def sticky_actions(history: RunHistory) -> Finding | None:
         SOURCE,
         evidence={f"action_effect_{place}": value for place, value in enumerate(effects)},
         hint=True,
+        seen=True,
     )
 
 
@@ -84,6 +86,7 @@ def repeated_observations(history: RunHistory) -> Finding | None:
         SOURCE,
         evidence={"obs_repeat_fraction": repeated},
         hint=True,
+        seen=True,
     )
 
 
@@ -104,6 +107,7 @@ def unexplained_terminations(history: RunHistory) -> Finding | None:
         SOURCE,
         evidence={"termination_sign": float(np.median(signs)), "episode_length": length},
         hint=True,
+        seen=True,
     )
 
 
@@ -127,6 +131,7 @@ def time_limit_as_termination(history: RunHistory) -> Finding | None:
         SOURCE,
         evidence={"length": limit, "share": float(np.mean(reached))},
         hint=True,
+        seen=True,
     )
 
 
@@ -149,4 +154,5 @@ def failures_as_truncations(history: RunHistory) -> Finding | None:
         SOURCE,
         evidence={"shortest": float(shortest[known].min()), "longest": float(longest[known].max())},
         hint=True,
+        seen=True,
     )

@@ -46,6 +46,8 @@ class Finding:
     """The iteration in which the problem started; None where unknown."""
     hint: bool = False
     """Whether it is a note until the record shows harm: a number or a trait of the task that may be meant."""
+    seen: bool = False
+    """Of a hint: whether the record shows the trait itself, not only a stated number."""
 
     @property
     def score(self) -> float:

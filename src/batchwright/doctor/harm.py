@@ -8,10 +8,10 @@ import numpy as np
 
 from batchwright.doctor.finding import figure
 from batchwright.doctor.outcome_findings import smoothed, spread_within, stuck
-from batchwright.doctor.policy_steps import hardly_moves, moved_too_far
 from batchwright.doctor.run_history import RunHistory
 
-MOVED_FAR = 0.5
+SETTLED = 0.1
+"""Share of the range of returns."""
 FALLEN = 0.5
 """Share of the range of returns."""
 EXPECTED_GAIN, FULL_AFTER = 0.7, 0.4
@@ -56,6 +56,8 @@ def against_preset(history: RunHistory) -> Verdict | None:
         return None
     gained = (last - first) / (known.median_return - first)
     expected = EXPECTED_GAIN * min(1.0, steps / known.steps / FULL_AFTER)
+    if gained >= expected and not known.same_env:
+        return None  # the rewards of another environment may have another scale
     state = HEALTHY if gained >= expected else HARMED
     return Verdict(
         state,
@@ -64,12 +66,14 @@ def against_preset(history: RunHistory) -> Verdict | None:
     )
 
 
-def shows_harm(history: RunHistory) -> bool:
-    """Whether the return stands still, has fallen or is far below a preset's, or updates go visibly wrong."""
-    found = verdict(history)
-    if found.state != OPEN:
-        return found.state == HARMED
-    return moved_too_far(history) >= MOVED_FAR or hardly_moves(history)
+def has_settled(history: RunHistory) -> bool:
+    """Whether the return neither rises nor falls any more: it has gone as far as this run takes it, and stayed."""
+    curve = smoothed(history)
+    if len(curve) < 6:
+        return False
+    span = float(curve.max() - curve.min()) or 1.0
+    middle, late = float(curve[len(curve) // 2 :][:3].mean()), float(curve[-3:].mean())
+    return abs(late - middle) < SETTLED * span and float(curve.max()) - late < SETTLED * span
 
 
 def has_fallen(history: RunHistory) -> bool:

@@ -12,6 +12,8 @@ from batchwright.doctor.run_history import RunHistory
 LEAST_DECADES = 0.45
 """A factor of 3 is a suspect."""
 SHARPEST_DECADES = 2.0
+SMALL_KL, LARGE_KL = 1e-3, 0.05
+"""Nats per iteration; about 0.01 is typical."""
 ZERO = 1e-3
 """What a setting of 0 counts as, relative to its reference."""
 
@@ -184,7 +186,7 @@ def _hint(history: RunHistory, lever: Lever) -> Finding | None:
         f"{LEVERS}; {MEASURED}",
         (_put_back(history, stated),),
         {lever.name: value, "reference": reference},
-        hint=True,
+        hint=not _shown_by_kl(history, lever, off),
     )
 
 
@@ -195,6 +197,14 @@ def _confidence(history: RunHistory, lever: Lever, off: float) -> float:
         against = kl < 0.002 if off > 0 else kl > 0.02
         confidence *= 0.7 if against else 1.0
     return confidence
+
+
+def _shown_by_kl(history: RunHistory, lever: Lever, off: float) -> bool:
+    """Whether updates are as small, or as large, as the learning rate makes expect."""
+    kl = history.typical("kl", 0.0, 0.5)
+    if lever.name != "learning_rate" or kl is None or abs(off) < LEAST_DECADES:
+        return False
+    return kl > LARGE_KL if off > 0 else kl < SMALL_KL
 
 
 def _put_back(history: RunHistory, names: Sequence[str]) -> str:

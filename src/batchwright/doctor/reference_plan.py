@@ -28,28 +28,35 @@ class KnownResult:
     preset: str
     median_return: float
     steps: int
+    same_env: bool
+    """False where the run uses the preset in another environment, such as a wrapped one."""
 
 
-def known_result(env: str | None, algo: str) -> KnownResult | None:
-    """What the preset that is tuned for an environment and an algorithm reached; None where nothing was measured."""
-    preset = tuned_preset(env, algo) if env else None
-    found = MEASURED_RESULT.search(read_preset(preset).result) if preset else None
-    return KnownResult(preset, float(found[1]), int(found[2])) if preset and found else None
+def known_result(plan: Plan) -> KnownResult | None:
+    """What the preset tuned for this environment reached, else the preset that the run uses; None without a figure."""
+    tuned = tuned_preset(plan.task.name, plan.algo) if plan.task.name else None
+    try:
+        preset = tuned or next(iter(sorted(presets_of(plan))), None)
+        found = MEASURED_RESULT.search(read_preset(preset).result) if preset else None
+    except UserError:  # a preset of another version, or a file that is not here
+        return None
+    return KnownResult(preset, float(found[1]), int(found[2]), preset == tuned) if preset and found else None
+
+
+def presets_of(plan: Plan) -> set[str]:
+    """The presets that numbers of a plan come from."""
+    reasons = (quantity.reason for quantity in plan.quantities.values() if quantity.source == PRESET)
+    return {found[1] for reason in reasons if (found := PRESET_IN_REASON.search(reason))}
 
 
 def reference_values(plan: Plan) -> Mapping[str, Any]:
     """The numbers of the same plan without those that were stated; empty where there is no such plan."""
     if plan.regime not in (ON_POLICY, REPLAY) or plan.get("rollout_episodes") is not None:
         return {}
-    named = {
-        found[1]
-        for quantity in plan.quantities.values()
-        if quantity.source == PRESET and (found := PRESET_IN_REASON.search(quantity.reason))
-    }
     try:
         flags = {"env": plan.task.name, "algo": plan.algo, "total_steps": plan.get("total_steps")}
         flags |= {name: value for name in ("redistribute", "episodic_reward") if (value := plan.get(name))}
-        resolved = resolve(flags, tuple(sorted(named)) or NO_PRESET)
+        resolved = resolve(flags, tuple(sorted(presets_of(plan))) or NO_PRESET)
         made = make_plan(resolved, _machine(), plan.task)
     except UserError:  # a preset that is a file elsewhere, or a combination that only the stated numbers allow
         return {}

@@ -35,7 +35,7 @@ class Facts:
     reference: Mapping[str, Any] = field(default_factory=dict)
     """What the same plan has without the stated settings: the numbers of the preset, else the planner's."""
     known_result: KnownResult | None = None
-    """What the preset that is tuned for this environment reached."""
+    """What the preset of this environment, or of this run, reached."""
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
@@ -68,7 +68,7 @@ def facts_of(plan: Plan) -> Facts:
         preset,
         pinned=pinned,
         reference=reference_values(plan),
-        known_result=known_result(task.name, plan.algo),
+        known_result=known_result(plan),
     )
 
 

@@ -25,10 +25,10 @@ def observation_scale(history: RunHistory) -> Finding | None:
     largest, narrow, wide = (history.typical(name) for name in ("obs_abs_max", "obs_std_min", "obs_std_max"))
     if largest is None or narrow is None or wide is None or history.facts.get("normalize_obs"):
         return None
-    middle = history.typical("obs_std_median") or wide
+    middle = history.typical("obs_std_median") or math.sqrt(narrow * wide)
     apart = max(math.log10(wide / middle), math.log10(middle / narrow)) if narrow > 0 and middle > 0 else 0.0
     beyond = max(math.log10(max(wide, 1e-9) / LARGE_OBSERVATION), apart - math.log10(ODD_ENTRY))
-    if beyond < 0:
+    if beyond <= 0:
         return None
     clear = wide > CLEARLY_LARGE or (narrow > 0 and wide / narrow > WIDE_RATIO)
     return Finding(
@@ -42,6 +42,7 @@ def observation_scale(history: RunHistory) -> Finding | None:
         (flag("normalize_obs", True),),
         {"obs_abs_max": largest, "obs_std_min": narrow, "obs_std_median": middle, "obs_std_max": wide},
         hint=not clear,
+        seen=True,
     )
 
 
@@ -75,6 +76,7 @@ def constant_observation(history: RunHistory) -> Finding | None:
         evidence={"constant_entries": count, "entry": entry},
         began=None if died is None else history.iteration_at(died),
         hint=died is None,
+        seen=True,
     )
 
 

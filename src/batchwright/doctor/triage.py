@@ -23,7 +23,7 @@ from batchwright.doctor import (
     value_findings,
 )
 from batchwright.doctor.finding import NOTE, Finding
-from batchwright.doctor.harm import HEALTHY, shows_harm, verdict
+from batchwright.doctor.harm import HARMED, HEALTHY, has_settled, verdict
 from batchwright.doctor.levers import LEVER_FINDINGS, stated_numbers
 from batchwright.doctor.run_history import Facts, RunHistory
 
@@ -178,6 +178,8 @@ CONTRADICTIONS: tuple[set[str], ...] = (
     {"entropy-collapse", "entropy-coef-too-high"},
 )
 """Pairs whose remedies undo each other."""
+CLEAR_HINT = 0.62
+"""Confidence of a hint that is an alarm although the return has risen."""
 EXPLAINED_BY = 0.5
 """A consequence scores at most this share of its cause."""
 
@@ -214,15 +216,24 @@ def one_of_each(found: Sequence[Finding]) -> list[Finding]:
 
 
 def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
-    """Findings with notes instead of alarms where the return is healthy, and hints as notes until it shows harm."""
+    """Alarms that the return speaks for; all others become notes.
+
+    A run that does as well as its preset needs no change. One that is harmed has all its findings. In between, where
+    nothing is known to compare with, a stated number is a hint, and so is what the record shows unless it is clear and
+    the return still moves.
+    """
     if not any(finding.alarm for finding in found):
         return list(found)
-    if verdict(history).state == HEALTHY:
-        keep = WHATEVER_THE_RETURN
-        return [one if one.name in keep and not one.hint else replace(one, severity=NOTE) for one in found]
-    if shows_harm(history):
+    state = verdict(history).state
+    if state == HARMED:
         return list(found)
-    return [replace(finding, severity=NOTE) if finding.hint else finding for finding in found]
+    if state == HEALTHY:
+        return [one if one.name in WHATEVER_THE_RETURN and not one.hint else replace(one, severity=NOTE) for one in found]
+    moves = not has_settled(history)
+    return [
+        one if not one.hint or (one.seen and moves and one.confidence >= CLEAR_HINT) else replace(one, severity=NOTE)
+        for one in found
+    ]
 
 
 def without_contradictions(ranked: Sequence[Finding]) -> list[Finding]:

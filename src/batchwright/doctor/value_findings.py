@@ -93,7 +93,7 @@ def reward_scale(history: RunHistory) -> Finding | None:
     # Once a task is solved, targets hardly vary: take the scale from the first half.
     spread = history.highest("target_std", 0.0, 0.5) if spread < ODD_SMALL else spread
     assert spread is not None
-    spread = max(spread, 1e-9)
+    spread = max(spread, 1e-9, _promised_spread(history, size))
     too_large = spread > ODD_LARGE
     if normalised or ODD_SMALL < spread < ODD_LARGE:
         return None
@@ -113,7 +113,20 @@ def reward_scale(history: RunHistory) -> Finding | None:
         _scaling_flags(history),
         {"reward_abs_mean": size, "target_std": spread, "value_loss": loss, "gradient_norm": norm},
         hint=not clear,
+        seen=True,
     )
+
+
+def _promised_spread(history: RunHistory, reward_size: float) -> float:
+    """The spread of targets that rewards of this size lead to once episodes are as long as they can be.
+
+    An eighth of what the horizon adds up to, as in tasks of ours that are learned well; 0 where it is not large.
+    """
+    gamma, steps = history.facts.number("gamma"), history.episode_steps
+    if gamma is None or steps is None:
+        return 0.0
+    promised = reward_size * min(steps, 1 / max(1 - gamma, 1e-4)) / 8
+    return promised if promised > ODD_LARGE else 0.0
 
 
 def _scaling_flags(history: RunHistory) -> tuple[str, ...]:

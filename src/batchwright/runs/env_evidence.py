@@ -19,6 +19,7 @@ MOST_STEPS, MOST_ENVS, MOST_ENTRIES = 256, 8, 64
 LARGEST_CHOICE = 8
 LEAST_ROWS_PER_COLUMN = 8
 LEAST_ENDS = 3
+LEAST_MOVES = 8
 RIDGE = 1e-4
 EVERY, ALWAYS_BEFORE = 8, 16
 """Iterations between two looks, after the first ones."""
@@ -76,9 +77,17 @@ def scales(rows_BV: np.ndarray) -> dict[str, float]:
 
 
 def _repeats(change_TNV: np.ndarray, goes_on_TN: np.ndarray) -> float:
-    """The share of steps after which every number of the observation is exactly as before."""
-    count = goes_on_TN.sum()
-    return float(((change_TNV == 0).all(-1) & goes_on_TN).sum() / count) if count else float("nan")
+    """The share of steps after which every number of the observation is exactly as before.
+
+    NaN where changes themselves repeat, as on a grid or of one-hot entries: there an observation may well come again.
+    """
+    change_BV = change_TNV[goes_on_TN]
+    moved = (change_BV != 0).any(-1)
+    count = int(moved.sum())
+    if count < LEAST_MOVES:
+        return float("nan")
+    distinct = max(len(np.unique(column)) for column in change_BV[moved].T)
+    return float(1.0 - moved.mean()) if distinct > count / 2 else float("nan")
 
 
 def _columns(action_TND: np.ndarray) -> np.ndarray:

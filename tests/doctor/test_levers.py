@@ -1,0 +1,90 @@
+"""Stated numbers against the reference plan: which is off, by how much, and the flags that put it back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from synthetic_runs import HEALTHY_FACTS, healthy
+
+from batchwright.api import plan
+from batchwright.doctor.harm import HARMED, HEALTHY, OPEN, verdict
+from batchwright.doctor.levers import LEVER_FINDINGS, stated_numbers
+from batchwright.doctor.reference_plan import KnownResult
+from batchwright.doctor.run_history import Facts, RunHistory, facts_of
+from batchwright.doctor.triage import examine
+
+
+def records(returns: Any = lambda k: 20.0 + 5.0 * k) -> list[dict[str, Any]]:
+    return [healthy(k) | {"episode_return": returns(k)} for k in range(40)]
+
+
+def stands_still(k: int) -> float:
+    return 20.0 + k % 3
+
+
+def run_of(returns: Any = stands_still, **settings: Any) -> RunHistory:
+    return RunHistory(records(returns), facts_of(plan("Acrobot-v1", **{"preset": "none", "total_steps": 80_000} | settings)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "finding", "flags"),
+    [
+        ({"learning_rate": 0.003}, "learning-rate-too-high", "--learning-rate 0.0003"),
+        ({"learning_rate": 3e-5}, "learning-rate-too-low", "--learning-rate 0.0003"),
+        ({"gamma": 0.7}, "gamma-too-myopic", "--gamma 0.99"),
+        ({"gae_lambda": 0.0}, "gae-lambda-too-low", "--gae-lambda 0.95"),
+        ({"clip_range": 0.02}, "clip-range-too-small", "--clip-range 0.2"),
+        ({"epochs": 1}, "too-few-updates", "--epochs 10"),
+        ({"minibatch_transitions": 4}, "minibatch-too-small", "--minibatch-transitions 512"),
+        ({"algo": "dqn", "updates_per_target": 1}, "target-too-fast", "--updates-per-target 1000"),
+        ({"algo": "dqn", "epsilon_end": 0.5}, "epsilon-too-high", "--epsilon-end 0.05"),
+        ({"algo": "dqn", "huber_limit": 0.01}, "huber-limit-too-small", "--huber-limit 1"),
+    ],
+)
+def test_a_stated_number_far_from_its_reference_is_put_back(
+    settings: dict[str, Any], finding: str, flags: str
+) -> None:
+    found = {one.name: one for one in stated_numbers(run_of(**settings))}
+    assert finding in found and found[finding].flags == (flags,)
+
+
+def test_numbers_that_nobody_stated_are_no_suspects() -> None:
+    assert stated_numbers(run_of()) == []
+
+
+def test_a_learning_rate_ten_times_too_high_is_named_first_in_a_run_that_stands_still() -> None:
+    first = next(one for one in examine(run_of(learning_rate=0.003)) if one.alarm)
+    assert first.name == "learning-rate-too-high"
+
+
+def test_the_same_learning_rate_is_a_note_while_the_return_rises() -> None:
+    found = examine(run_of(lambda k: 20.0 + 5.0 * k, learning_rate=0.003))
+    assert not [one.name for one in found if one.alarm]
+    assert "learning-rate-too-high" in {one.name for one in found}
+
+
+@pytest.mark.parametrize(("last", "state"), [(460.0, HEALTHY), (60.0, HARMED)])
+def test_a_preset_says_whether_a_return_is_good(last: float, state: str) -> None:
+    facts = Facts(HEALTHY_FACTS, known_result=KnownResult("ppo-cartpole", 500.0, 80_000, same_env=True))
+    history = RunHistory(records(lambda k: 20.0 + (last - 20.0) * k / 39), facts)
+    assert verdict(history).state == state
+    assert "ppo-cartpole" in verdict(history).message
+
+
+def test_a_preset_of_another_environment_never_says_that_a_return_is_good() -> None:
+    facts = Facts(HEALTHY_FACTS, known_result=KnownResult("ppo-cartpole", 500.0, 80_000, same_env=False))
+    assert verdict(RunHistory(records(lambda k: 20.0 + 100.0 * k), facts)).state == OPEN
+
+
+def test_the_reference_of_a_run_with_a_preset_is_that_preset() -> None:
+    facts = facts_of(plan("CartPole-v1", learning_rate=0.01))
+    assert facts.reference["learning_rate"] == 0.001 and facts.pinned == {"learning_rate"}
+    assert facts.known_result is not None and facts.known_result.median_return == 500.0
+
+
+def test_every_finding_of_a_stated_number_has_its_row_in_the_documentation() -> None:
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+    assert [name for name in sorted(LEVER_FINDINGS) if f"`{name}`" not in page] == []
