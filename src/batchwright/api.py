@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from batchwright.runs.launch import Result
     from batchwright.runs.recorder import OutputOptions
     from batchwright.runs.time_forecast import Speed
+    from batchwright.tuning.remedy_trials import Trials
     from batchwright.tuning.tuning_flow import TuneResult
     from batchwright.tuning.unit_runs import Objective
 
@@ -807,6 +808,21 @@ def diagnose(run: str | Path, trainer: str | None = None) -> Diagnosis:
     if (found.path / FOREIGN_JOB).is_file():
         findings = [in_trainer_settings("rl_games", finding) for finding in findings]
     return Diagnosis(str(found), status, len(records), findings, remarks)
+
+
+def try_remedies(
+    run: str | Path, *, share: float = 0.5, most: int = 3, trust: bool = False, quiet: bool = False
+) -> Trials:
+    """Trains a run again with each of the doctor's first remedies, for a share of its steps; which one helped.
+
+    Same seed, same schedules; the trials lie in the folder `RUN-trials` and are read again where they are there.
+    """
+    keep_programs()
+    from batchwright.tuning.remedy_trials import try_remedies as try_each
+
+    findings = diagnose(run).findings
+    say = _say_nothing if quiet else _print_now
+    return try_each(run, findings, share=share, most=most, trust=trust, on_message=say)
 
 
 def load(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from batchwright.doctor import (
     entropy_findings,
     env_findings,
     failure_findings,
+    harm,
     machine_findings,
     outcome_findings,
     policy_steps,
@@ -23,6 +25,7 @@ from batchwright.doctor import (
     value_findings,
 )
 from batchwright.doctor.finding import DANGER, WARNING
+from batchwright.doctor.reference_plan import KnownResult
 from batchwright.doctor.run_history import RunHistory
 from batchwright.doctor.triage import SYMPTOMS, Symptom, examine
 from run_batchwright import run_line
@@ -40,6 +43,13 @@ WEIGHTED: dict[str, object] = {
     "component__speed__return": lambda i: 100.0 - i,
     "component__cost__return": lambda i: -80.0 + 2 * i,
 }
+
+
+def with_preset(reached: float) -> RunHistory:
+    """A run that rises from 20 to 215, of an environment whose preset reached so much in as many steps."""
+    run = history()
+    run.facts = replace(run.facts, known_result=KnownResult("ppo-cartpole", reached, 80_000, same_env=True))
+    return run
 
 
 def effects(*values: float) -> dict[str, object]:
@@ -184,6 +194,7 @@ RUNS: dict[Symptom, tuple[RunHistory, RunHistory]] = {
     ),
     outcome_findings.wild_swings: (history(episode_return=lambda k: 100.0 * (k % 2)), history()),
     outcome_findings.stuck: (history(episode_return=lambda k: 20.0 + k % 3), history()),
+    harm.below_preset: (with_preset(500.0), with_preset(200.0)),
     outcome_findings.evaluation_apart: (
         history(eval_mean=lambda k: 10.0 if k == 39 else None),
         history(eval_mean=lambda k: 200.0 if k == 39 else None),

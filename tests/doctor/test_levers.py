@@ -80,7 +80,7 @@ def test_a_preset_of_another_environment_never_says_that_a_return_is_good() -> N
 def test_the_reference_of_a_run_with_a_preset_is_that_preset() -> None:
     facts = facts_of(plan("CartPole-v1", learning_rate=0.01))
     assert facts.reference["learning_rate"] == 0.001 and facts.pinned == {"learning_rate"}
-    assert facts.known_result is not None and facts.known_result.median_return == 500.0
+    assert facts.known_result is not None and facts.known_result.reached == 500.0
 
 
 def test_every_finding_of_a_stated_number_has_its_row_in_the_documentation() -> None:

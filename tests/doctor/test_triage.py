@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_runs import HEALTHY_FACTS, healthy, history
 
-from batchwright.doctor import outcome_findings, policy_steps
+from batchwright.doctor import policy_steps
 from batchwright.doctor.finding import DANGER, WARNING, Finding
 from batchwright.doctor.live import LiveDoctor
 from batchwright.doctor.run_history import MOST_RECORDS, Facts, RunHistory
@@ -144,7 +144,7 @@ def test_one_diagnosis_names_one_learning_rate(facts: dict[str, float], metrics:
 def test_what_is_said_during_training_is_the_rate_of_the_last_diagnosis() -> None:
     """A finding reported early, before the others, names the same reference."""
     low = history({"learning_rate": 1e-6}, learning_rate=1e-6, kl=1e-8, episode_return=20.0)
-    for symptom in (policy_steps.learning_rate_too_low, policy_steps.kl_near_zero, outcome_findings.stuck):
+    for symptom in (policy_steps.learning_rate_too_low, policy_steps.kl_near_zero):
         found = symptom(low)
         assert found is not None
         assert found.flags[0] == "--learning-rate 0.0003"

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import time
 
+from typing import TYPE_CHECKING, Any
+
 from batchwright.commands.parser import Parser, whole
+from batchwright.commands.trust_question import add_trust, may_run_code
 from batchwright.core.errors import UserError
+
+if TYPE_CHECKING:
+    from batchwright.doctor.diagnosis import Diagnosis
 
 
 def doctor(words: list[str]) -> int:
-    """`batchwright doctor RUN`, `batchwright doctor LOG --from sb3`, `batchwright doctor --follow LOG`,
+    """`batchwright doctor RUN [--try]`, `batchwright doctor LOG --from sb3`, `batchwright doctor --follow LOG`,
     `batchwright doctor --checklist`."""
     parser = Parser(
         prog="batchwright doctor",
@@ -29,6 +35,14 @@ def doctor(words: list[str]) -> int:
         "--idle-seconds", metavar="N", default="600", help="with --follow: leave after so long without a new update"
     )
     parser.add_argument("--checklist", action="store_true", help="print the triage on one page")
+    parser.add_argument(
+        "--try", dest="tries", action="store_true", help="train again with each remedy, and report which one helped"
+    )
+    parser.add_argument(
+        "--try-share", metavar="X", default="0.5", help="with --try: the share of the run's steps that each is given"
+    )
+    parser.add_argument("--try-most", metavar="N", default="3", help="with --try: remedies at most")
+    add_trust(parser)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     stated = parser.read(words)
     if stated["checklist"]:
@@ -48,14 +62,44 @@ def doctor(words: list[str]) -> int:
     from batchwright.api import diagnose
 
     diagnosis = diagnose(stated["run"], stated["trainer"])
+    if stated["tries"]:
+        return show_trials(stated, diagnosis)
     print(json.dumps(diagnosis.to_dict(), indent=2) if stated["json"] else str(diagnosis))
+    return 0
+
+
+def share_of(flag: str, text: str) -> float:
+    """A number above 0 and up to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise UserError(f"{flag} {text} is not a share of the run.", [f"{flag} 0.5"])
+    return value
+
+
+def show_trials(stated: dict[str, Any], diagnosis: Diagnosis) -> int:
+    """The findings, then what each remedy came to."""
+    if stated["trainer"] is not None:
+        raise UserError("--try trains with Batchwright: a log of another trainer cannot be tried.", ["leave out --try"])
+    share, most = share_of("--try-share", stated["try_share"]), whole("--try-most", stated["try_most"], 1)
+
+    from batchwright.api import try_remedies
+    from batchwright.tuning.remedy_trials import table
+
+    trust = may_run_code(stated["run"], stated["trust"])
+    if not stated["json"]:
+        print(diagnosis, flush=True)
+        print()
+    found = try_remedies(stated["run"], share=share, most=most, trust=trust, quiet=stated["json"])
+    print(json.dumps(diagnosis.to_dict() | found.to_dict(), indent=2) if stated["json"] else table(found))
     return 0
 
 
 def follow(run: str, trainer: str | None, idle_seconds: float, poll_seconds: float = 2.0) -> int:
     """Prints findings of a growing log once, and again when they are worse; leaves when it has stopped growing."""
     from batchwright.api import diagnose
-    from batchwright.doctor.diagnosis import Diagnosis
     from batchwright.doctor.finding import Finding
     from batchwright.doctor.text import one_line
     from batchwright.doctor.triage import unexplained, worsened

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchwright.doctor.finding import figure
+from batchwright.doctor.finding import NOTE, WARNING, Finding, figure
 from batchwright.doctor.outcome_findings import smoothed, spread_within, stuck
 from batchwright.doctor.run_history import RunHistory
 
@@ -17,6 +17,8 @@ FALLEN = 0.5
 EXPECTED_GAIN, FULL_AFTER = 0.7, 0.4
 """Share of a preset's gain that a run should have, and the share of the preset's steps from which on."""
 LEAST_STEPS_SHARE = 0.15
+FAR_BELOW = 0.35
+"""Share of the gain of the preset that a run uses."""
 HEALTHY, OPEN, HARMED = "healthy", "open", "harmed"
 
 
@@ -27,6 +29,8 @@ class Verdict:
     state: str
     message: str = ""
     """The evidence in one sentence; empty where there is none."""
+    gained: float | None = None
+    """The share of the preset's gain in return; None where there is no preset to compare with."""
 
 
 def verdict(history: RunHistory) -> Verdict:
@@ -52,9 +56,9 @@ def against_preset(history: RunHistory) -> Verdict | None:
     count = max(1, len(returns) // 10)
     first, last = float(returns[:count].mean()), float(returns[-count:].mean())
     first = min(first, float(returns[:count].min()))
-    if known.median_return <= first:
+    if known.reached <= first:
         return None
-    gained = (last - first) / (known.median_return - first)
+    gained = (last - first) / (known.reached - first)
     expected = EXPECTED_GAIN * min(1.0, steps / known.steps / FULL_AFTER)
     if gained >= expected and not known.same_env:
         return None  # the rewards of another environment may have another scale
@@ -62,7 +66,28 @@ def against_preset(history: RunHistory) -> Verdict | None:
     return Verdict(
         state,
         f"the return has risen from {figure(first)} to {figure(last)} in {figure(steps)} steps; preset {known.preset} "
-        f"reached {figure(known.median_return)} in {known.steps}",
+        f"reached {figure(known.reached)} in {known.steps}",
+        gained,
+    )
+
+
+def below_preset(history: RunHistory) -> Finding | None:
+    """A return far below what the preset of this environment reached: an alarm where the run uses that preset."""
+    found, known = verdict(history), history.facts.known_result
+    if found.state != HARMED or found.gained is None or known is None:
+        return None
+    uses_it = bool(history.facts.from_preset)
+    return Finding(
+        "below-preset",
+        WARNING if uses_it and found.gained < FAR_BELOW else NOTE,
+        0.3,
+        f"{found.message}: {found.gained:.0%} of its gain.",
+        "something keeps this run from what its preset reaches"
+        if uses_it
+        else "the numbers of this run suit the task less than those of the preset",
+        f"docs/benchmarks.md#learning: {known.preset}",
+        () if uses_it else (f"--preset {known.preset}",),
+        {"gained": found.gained, "preset": known.preset, "preset_return": known.reached},
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from batchwright.config.presets import tuned_preset
 from batchwright.doctor.finding import LEVERS, NOTE, WARNING, Finding, figure, flag
-from batchwright.doctor.reference_ranges import advised_learning_rate
 from batchwright.doctor.run_history import Column, RunHistory
 
 LEAST_ITERATIONS = 10
@@ -69,10 +69,6 @@ def stuck(history: RunHistory) -> Finding | None:
     noise = max(float(np.std(np.diff(curve))), 0.25 * spread_within(history))
     if gain > 1.5 * noise:
         return None
-    rate = history.facts.number("learning_rate")
-    flags = [] if rate is None else [flag("learning_rate", advised_learning_rate(history, min(3e-3, 3 * rate)))]
-    epochs = history.facts.number("epochs")
-    flags += [flag("epochs", int(2 * epochs))] if epochs is not None and epochs < 4 else []
     return Finding(
         "stuck",
         WARNING,
@@ -80,10 +76,28 @@ def stuck(history: RunHistory) -> Finding | None:
         f"the return was {figure(float(curve[:2].mean()))} at first and is {figure(float(curve[-3:].mean()))} after "
         f"{history.share_done:.0%} of the run; its noise is {figure(noise)}.",
         "the policy finds no better behaviour, or does not learn from what it finds",
-        f"{LEVERS}: learning_rate, epochs, entropy_start, gamma",
-        tuple(flags),
+        f"{LEVERS}: normalize_obs, entropy_start, gamma",
+        general_remedies(history),
         {"first": float(curve[:2].mean()), "last": float(curve[-3:].mean()), "noise": noise},
     )
+
+
+def general_remedies(history: RunHistory) -> tuple[str, ...]:
+    """What helps a run of which nothing else is known: tuned numbers, normalised inputs, more exploration.
+
+    Not a higher learning rate: it repaired one of ten such runs.
+    """
+    facts = history.facts
+    env, algo = facts.get("env"), facts.get("algo")
+    preset = tuned_preset(env, algo) if isinstance(env, str) and isinstance(algo, str) else None
+    flags = [f"--preset {preset}"] if preset is not None and not facts.from_preset else []
+    scaled = [name for name in ("normalize_obs", "normalize_rewards") if facts.get(name) is False]
+    if scaled:
+        flags.append(" ".join(flag(name, True) for name in scaled))
+    if facts.get("regime") != "replay":
+        more = max(0.01, 3 * (facts.number("entropy_start") or 0.0))
+        flags.append(f"{flag('entropy_start', more)} {flag('entropy_end', 0.0)}")
+    return tuple(flags)
 
 
 def evaluation_apart(history: RunHistory) -> Finding | None:

@@ -18,15 +18,16 @@ from batchwright.planning.plan import Plan
 from batchwright.planning.quantity import PRESET
 
 PRESET_IN_REASON = re.compile(r"preset (\S+)")
-MEASURED_RESULT = re.compile(r"median return (-?[\d.]+) .* after (\d+) steps")
+MEASURED_RESULT = re.compile(r"median return (-?[\d.]+) \[(-?[\d.]+), .* after (\d+) steps")
 
 
 @dataclass(frozen=True)
 class KnownResult:
-    """The median return that a preset reached, evaluated without exploration."""
+    """The return that a preset reached in all but unlucky seeds, evaluated without exploration."""
 
     preset: str
-    median_return: float
+    reached: float
+    """The lower end of the interval around the median of its seeds."""
     steps: int
     same_env: bool
     """False where the run uses the preset in another environment, such as a wrapped one."""
@@ -40,7 +41,7 @@ def known_result(plan: Plan) -> KnownResult | None:
         found = MEASURED_RESULT.search(read_preset(preset).result) if preset else None
     except UserError:  # a preset of another version, or a file that is not here
         return None
-    return KnownResult(preset, float(found[1]), int(found[2]), preset == tuned) if preset and found else None
+    return KnownResult(preset, float(found[2]), int(found[3]), preset == tuned) if preset and found else None
 
 
 def presets_of(plan: Plan) -> set[str]:

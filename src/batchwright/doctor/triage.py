@@ -15,6 +15,7 @@ from batchwright.doctor import (
     entropy_findings,
     env_findings,
     failure_findings,
+    harm,
     machine_findings,
     outcome_findings,
     policy_steps,
@@ -77,6 +78,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     outcome_findings.overfitting_the_batch,
     outcome_findings.wild_swings,
     outcome_findings.stuck,
+    harm.below_preset,
     outcome_findings.evaluation_apart,
     machine_findings.memory_near_limit,
     machine_findings.environment_bound,
@@ -107,7 +109,7 @@ DATASET_SYMPTOMS: tuple[Symptom, ...] = (
     machine_findings.accelerator_idle,
 )
 
-OUTCOMES = ("stuck", "wild-swings", "evaluation-below-training", "overfitting-the-batch")
+OUTCOMES = ("stuck", "below-preset", "wild-swings", "evaluation-below-training", "overfitting-the-batch")
 MOVEMENT = ("kl-too-high", "kl-near-zero", "clip-fraction-high")
 LEARNING = (*OUTCOMES, *MOVEMENT, "entropy-collapse", "explained-variance-negative")
 
