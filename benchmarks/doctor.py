@@ -1,9 +1,9 @@
 """Trains runs with one graded fault and healthy ones, measures the harm of each, and judges the doctor by them.
 
-python benchmarks/doctor.py train [--set tuning|judging] [--only WORD ...] [--seeds 0]    trains what is not there yet
-python benchmarks/doctor.py judge [--set tuning|judging] [--all] [--json FILE]            no training: records alone
-python benchmarks/doctor.py repair [--set tuning|judging]                                 harmed runs, first flags applied
-python benchmarks/doctor.py try [--set tuning|judging]                                    harmed runs, `doctor RUN --try`
+python benchmarks/doctor.py train [--set tuning|judging] [--only WORD ...]     trains what is not there yet
+python benchmarks/doctor.py judge [--set tuning|judging] [--all] [--json FILE] no training: records alone
+python benchmarks/doctor.py repair [--set tuning|judging]                      harmed runs, first flags applied
+python benchmarks/doctor.py try [--set tuning|judging]                         harmed runs, what `--try` chose applied
 
 A run is harmed where its return at the end of training has lost more than 25% of what healthy runs of its base gain
 over their first return, and lies below every one of them. A fault that harms nothing makes a healthy run of odd
@@ -133,7 +133,7 @@ class Harm:
             if ends:
                 first, last = (sum(column) / len(ends) for column in zip(*ends, strict=True))
                 lost = last - LOST_SHARE * abs(last - first)
-                self.limits[base] = min(lost, min(one for _, one in ends)), last
+                self.limits[base] = min(lost, *(one for _, one in ends)), last
 
     def of(self, fault: Fault, outcome: dict[str, Any]) -> bool | None:
         """Whether a run was harmed; None where nothing healthy is there to compare it with."""
@@ -152,7 +152,11 @@ def judge(root: Path, chosen: str, seeds: list[int]) -> dict[str, Any]:
         for seed in HEALTHY_SEEDS[chosen]:
             if (outcome := outcome_of(root, healthy_key(base), seed)) is not None:
                 found = diagnose(folder_of(root, healthy_key(base), seed) / "run").findings
-                rows.append({"case": healthy_key(base), "base": base, "seed": seed, "harmed": False} | seen(found, ()) | {"last": outcome["last"]})
+                rows.append(
+                    {"case": healthy_key(base), "base": base, "seed": seed, "harmed": False}
+                    | seen(found, ())
+                    | {"last": outcome["last"]}
+                )
     for fault in SETS[chosen].faults:
         for seed in seeds:
             outcome = outcome_of(root, fault.key, seed)
@@ -224,7 +228,7 @@ def train(trainer: Trainer, chosen: str, seeds: list[int], wanted: Callable[[str
                 trainer.run(healthy_key(base), made.bases[base], seed)
     for seed in seeds:
         # Faults in numbers that programs take as arrays come first: they compile nothing.
-        for fault in sorted(made.faults, key=lambda one: bool(one.env_fault) or not ARRAYS >= set(one.change))[order]:
+        for fault in sorted(made.faults, key=lambda one: bool(one.env_fault) or not set(one.change) <= ARRAYS)[order]:
             if wanted(fault.key):
                 trainer.run(fault.key, made.bases[fault.base], seed, fault)
 
@@ -267,7 +271,10 @@ def confusion(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         if row["harmed"] and "fault" in row:
             found.setdefault(row["fault"], Counter())[row["alarms"][0] if row["alarms"] else "silent"] += 1
-    return [f"{fault}: {', '.join(f'{name} {count}' for name, count in counts.most_common())}" for fault, counts in sorted(found.items())]
+    return [
+        f"{fault}: {', '.join(f'{name} {count}' for name, count in counts.most_common())}"
+        for fault, counts in sorted(found.items())
+    ]
 
 
 def show(found: dict[str, Any], everything: bool) -> None:
@@ -275,7 +282,8 @@ def show(found: dict[str, Any], everything: bool) -> None:
     for row in found["rows"]:
         wrong = row["place"] != 1 if row["harmed"] else bool(row["alarms"])
         if everything and wrong:
-            print(f"{'HARMED  ' if row['harmed'] else 'harmless'} {row['case']} ({row['last']}): {', '.join(row['alarms']) or 'silent'}")
+            kind = "HARMED  " if row["harmed"] else "harmless"
+            print(f"{kind} {row['case']} ({row['last']}): {', '.join(row['alarms']) or 'silent'}")
     if everything:
         print("\n".join(confusion(found["rows"])))
     print(json.dumps(found["summary"], indent=1))

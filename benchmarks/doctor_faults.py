@@ -245,6 +245,111 @@ def tuning_faults() -> list[Fault]:
     return found
 
 
+SMALL_REPLAY = {"hidden": "32,32", "transitions_per_update": 64, "warmup_steps": 300, "rollout_steps": 32}
+JUDGING_BASES = {
+    name: BASES[name] for name in ("cartpole", "pendulum", "cartpole, no preset", "a2c cartpole", "reinforce cartpole")
+} | {
+    "point, no preset": Base(
+        f"{SICK}:point", {"algo": "ppo", "learning_rate_schedule": "linear", "total_steps": 50_000}, "point"
+    ),
+    "catch, no preset": Base(f"{SICK}:catch", {"algo": "ppo", "total_steps": 50_000}, "catch"),
+    "dqn catch, no preset": Base(
+        f"{SICK}:catch",
+        {"algo": "dqn", "learning_rate": 1e-3, "updates_per_target": 100, "total_steps": 12_000}
+        | SMALL_REPLAY
+        | {"updates_per_iteration": 16},
+        "catch",
+    ),
+    "sac point, no preset": Base(
+        f"{SICK}:point",
+        {"algo": "sac", "learning_rate": 1e-3, "gamma": 0.95, "total_steps": 5_000} | SMALL_REPLAY,
+        "point",
+    ),
+}
+"""Five bases with other seeds, and four in two environments that thresholds were not set on."""
+
+
+def judging_faults() -> list[Fault]:
+    """Faults and grades other than those that thresholds were set on, and some of those again."""
+    found = [*_of_numbers("cartpole", 1e-3), *_of_numbers("pendulum", 1e-3), *_of_numbers("point, no preset", 3e-4)]
+    found += [*_of_numbers("catch, no preset", 3e-4), *_of_rates("cartpole, no preset", 3e-4)]
+    found += [*_of_rates("a2c cartpole", 2e-3), *_of_rates("reinforce cartpole", 5e-3)]
+    found += [*_of_rates("dqn catch, no preset", 1e-3), *_of_dqn("dqn catch, no preset")]
+    found += [*_of_rates("sac point, no preset", 1e-3), *_of_sac("sac point, no preset")]
+    found += [*_of_environment("cartpole"), *_of_environment("point, no preset"), *_of_environment("catch, no preset")]
+    return found
+
+
+def _of_rates(base: str, rate: float) -> Iterator[Fault]:
+    for factor in (5, 20, 50):
+        yield Fault("learning rate", f"x {factor}", NUMBERS, base, LR_HIGH, {"learning_rate": rate * factor})
+        yield Fault("learning rate", f"/ {factor}", NUMBERS, base, LR_LOW, {"learning_rate": rate / factor})
+
+
+def _of_numbers(base: str, rate: float) -> Iterator[Fault]:
+    yield from _of_rates(base, rate)
+
+    def one(name: str, grade: str, accepted: tuple[str, ...], kind: str = NUMBERS, **change: Any) -> Fault:
+        return Fault(name, grade, kind, base, accepted, change)
+
+    yield one("gamma", "0.5", ("gamma-too-myopic",), gamma=0.5)
+    yield one("gamma", "0.99999", ("gamma-too-long",), gamma=0.99999)
+    yield one("clip range", "/ 40", ("clip-range-too-small",), clip_range=0.005)
+    yield one("clip range", "x 5", ("clip-range-too-large",), clip_range=1.0)
+    yield one("entropy coefficient", "0.05", ("entropy-coef-too-high",), entropy_start=0.05, entropy_end=0.05)
+    yield one("entropy coefficient", "0.5", ("entropy-coef-too-high",), entropy_start=0.5, entropy_end=0.5)
+    yield one("gradient clip", "/ 1e4", ("gradient-clip-too-tight",), max_grad_norm=5e-5)
+    yield one("value weight", "/ 100", ("values-not-learned",), value_weight=0.005)
+    yield one("value weight", "x 30", ("value-weight-too-high",), value_weight=15.0)
+    yield one("lambda", "0.1", ("gae-lambda-too-low",), BATCHING, gae_lambda=0.1)
+    few = ("too-few-updates", "too-few-minibatches")
+    yield one("one update per rollout", "", few, BATCHING, minibatch_transitions=999_999, epochs=1)
+    many = ("too-many-epochs", "overfitting-the-batch")
+    yield one("epochs", "40", many, BATCHING, epochs=40)
+    small = ("rollout-too-small", "too-few-environments", "too-many-epochs")
+    yield one("rollout", "2 x 16", small, BATCHING, num_envs=2, rollout_steps=16, minibatch_transitions=32)
+
+
+def _of_environment(base: str) -> Iterator[Fault]:
+    def one(name: str, grade: str, accepted: tuple[str, ...], plant: str, value: float, mends: bool = False) -> Fault:
+        return Fault(name, grade, ENVIRONMENT, base, accepted, {}, (plant, value), mends)
+
+    delayed = ("delayed-actions",)
+    yield one("delayed actions", "2 steps", delayed, "delay", 2)
+    yield one("stale observations", "3 steps", delayed, "stale", 3)
+    yield one("sticky actions", "0.6", ("sticky-actions",), "sticky", 0.6)
+    yield one("random terminations", "10%", ("unexplained-terminations",), "random_dones", 0.1)
+    yield one("rewards", "x 50", ("reward-scale",), "rewards_times", 50.0, True)
+    yield one("rewards", "/ 300", ("reward-scale",), "rewards_times", 1 / 300, True)
+    yield one("first entry of the observation", "x 50", ("observation-scale",), "first_entry_times", 50.0, True)
+    yield one("dead sensor", "first entry", ("constant-observation",), "dead_entry", 0)
+    yield one("frozen observations", "0.8", ("repeated-observations",), "frozen", 0.8)
+
+
+def _of_dqn(base: str) -> Iterator[Fault]:
+    def one(name: str, grade: str, accepted: tuple[str, ...], **change: Any) -> Fault:
+        return Fault(name, grade, REPLAY, base, accepted, change)
+
+    yield one("target copies", "every 3,000", ("target-too-slow",), updates_per_target=3_000)
+    yield one("updates", "/ 16", ("replay-ratio",), updates_per_iteration=1)
+    yield one("epsilon", "0.7 at the end", ("epsilon-too-high",), epsilon_end=0.7)
+    yield one("warm-up", "70% of the run", ("warm-up-too-long",), warmup_steps=8_400)
+    yield one("huber limit", "0.001", ("huber-limit-too-small",), huber_limit=0.001)
+    yield one("gamma", "0.2", ("gamma-too-myopic",), gamma=0.2)
+
+
+def _of_sac(base: str) -> Iterator[Fault]:
+    def one(name: str, grade: str, accepted: tuple[str, ...], **change: Any) -> Fault:
+        return Fault(name, grade, REPLAY, base, accepted, change)
+
+    fixed = {"learn_temperature": False}
+    yield one("temperature", "fixed 2", ("temperature-too-high",), temperature_start=2.0, **fixed)
+    yield one("target speed", "/ 50", ("target-too-slow",), polyak=1e-4)
+    yield one("updates", "/ 32", ("replay-ratio",), updates_per_iteration=1)
+    yield one("warm-up", "70% of the run", ("warm-up-too-long",), warmup_steps=3_500)
+    yield one("gamma", "0.2", ("gamma-too-myopic",), gamma=0.2)
+
+
 @dataclass(frozen=True)
 class FaultSet:
     """Bases and the faults planted in them."""
@@ -253,4 +358,4 @@ class FaultSet:
     faults: list[Fault]
 
 
-SETS = {"tuning": FaultSet(BASES, tuning_faults()), "judging": FaultSet(BASES, [])}
+SETS = {"tuning": FaultSet(BASES, tuning_faults()), "judging": FaultSet(JUDGING_BASES, judging_faults())}

@@ -25,10 +25,9 @@ class Wrapped(JaxTask):
     """A task of ours seen through a fault."""
 
     def __init__(self, name: str) -> None:
-        card = OWN_TASKS[name]
-        self.inner = card.load()
-        self.observation, self.action = card.observation, card.action
-        self.max_episode_steps = card.max_episode_steps
+        self.inner = OTHER_TASKS[name]() if name in OTHER_TASKS else OWN_TASKS[name].load()
+        self.observation, self.action = self.inner.observation, self.inner.action
+        self.max_episode_steps = self.inner.max_episode_steps
 
     def init(self, key: Any) -> Any:
         return self.inner.init(key)
@@ -276,6 +275,53 @@ class RandomDones(Wrapped):
         return after, reward, terminated | (jax.random.uniform(jax.random.fold_in(key, 11)) < self.chance)
 
 
+class PointMass(JaxTask):
+    """A mass in the plane with friction, pushed to a target: minus its distance, less the effort."""
+
+    observation = box(-np.inf, np.inf, (6,))
+    action = box(-1.0, 1.0, (2,))
+    max_episode_steps = 100
+
+    def init(self, key: Any) -> Any:
+        at, target = jax.random.uniform(key, (2, 2), jnp.float32, -1.0, 1.0)
+        return at, jnp.zeros(2, jnp.float32), target
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        at, speed, target = state
+        speed = 0.9 * speed + 0.04 * jnp.clip(action, -1.0, 1.0)
+        at = jnp.clip(at + speed, -2.0, 2.0)
+        effort = 0.01 * jnp.square(action).sum()
+        return (at, speed, target), -jnp.sqrt(jnp.square(at - target).sum() + 1e-6) - effort, jnp.bool_(False)
+
+    def observe(self, state: Any) -> Any:
+        at, speed, target = state
+        return jnp.concatenate([at, 10 * speed, target - at])
+
+
+class Catch(JaxTask):
+    """A ball falls and drifts; a paddle moves left, right or stays: 1 for a catch, minus 1 for a miss."""
+
+    observation = box(-np.inf, np.inf, (4,))
+    action = Discrete(3)
+    max_episode_steps = 40
+
+    def init(self, key: Any) -> Any:
+        start = jax.random.uniform(key, (3,), jnp.float32, -1.0, 1.0)
+        return jnp.stack([start[0], jnp.float32(0), 0.05 * start[1], start[2]])  # ball, fallen, drift, paddle
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        ball, fallen, drift, paddle = state
+        ball, fallen = jnp.clip(ball + drift, -1.0, 1.0), fallen + 1 / 16
+        paddle = jnp.clip(paddle + 0.12 * (jnp.asarray(action, jnp.float32) - 1.0), -1.0, 1.0)
+        landed = fallen >= 1.0
+        caught = jnp.abs(ball - paddle) < 0.2
+        reward = jnp.where(landed, jnp.where(caught, 1.0, -1.0), 0.0)
+        return jnp.stack([ball, fallen, drift, paddle]), reward, landed
+
+    def observe(self, state: Any) -> Any:
+        return jnp.stack([state[0], state[1], 10 * state[2], state[3]])
+
+
 class ConstantReturn(Wrapped):
     """Every step pays 1 and every episode is as long: nothing tells one from another."""
 
@@ -284,7 +330,11 @@ class ConstantReturn(Wrapped):
         return after, jnp.ones_like(reward), terminated
 
 
+OTHER_TASKS: dict[str, Callable[[], JaxTask]] = {"point": PointMass, "catch": Catch}
+"""Tasks of this file, which the thresholds of the doctor were not set on."""
 BY_NAME = {
+    "point": "point",
+    "catch": "catch",
     "cartpole": "CartPole-v1",
     "pendulum": "Pendulum-v1",
     "acrobot": "Acrobot-v1",
@@ -295,17 +345,17 @@ BY_NAME = {
 
 
 PLANTS: dict[str, Callable[[str, float], JaxTask]] = {
-    "rewards_times": lambda name, grade: ScaledRewards(name, grade),
+    "rewards_times": ScaledRewards,
     "entry_times": lambda name, grade: ScaledEntry(name, grade, -1),
     "first_entry_times": lambda name, grade: ScaledEntry(name, grade, 0),
     "dead_entry": lambda name, grade: StuckSensor(name, int(grade), 0.0),
     "stuck_entry": lambda name, grade: StuckSensor(name, int(grade)),
     "delay": lambda name, grade: DelayedActions(name, int(grade)),
-    "sticky": lambda name, grade: StickyActions(name, grade),
+    "sticky": StickyActions,
     "stale": lambda name, grade: StaleObservations(name, int(grade)),
-    "frozen": lambda name, grade: FrozenFrames(name, grade),
+    "frozen": FrozenFrames,
     "limit_terminates": lambda name, grade: LimitAsTermination(name, int(grade) or None),
-    "random_dones": lambda name, grade: RandomDones(name, grade),
+    "random_dones": RandomDones,
 }
 """Faults with a grade, of any task of ours."""
 
@@ -314,6 +364,14 @@ def planted(task: str, fault: str, grade: float) -> JaxTask:
     """A task of ours with one fault at one grade."""
     made: JaxTask = PLANTS[fault](BY_NAME[task], grade)
     return made
+
+
+def point() -> JaxTask:
+    return PointMass()
+
+
+def catch() -> JaxTask:
+    return Catch()
 
 
 def constant() -> JaxTask:

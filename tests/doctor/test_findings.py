@@ -179,7 +179,7 @@ RUNS: dict[Symptom, tuple[RunHistory, RunHistory]] = {
         history(REPLAY | {"redistribute": "rrd"}, reward_model_variance=0.0),
         history(REPLAY | {"redistribute": "rrd"}, reward_model_variance=0.1),
     ),
-    env_findings.delayed_actions: (history(**effects(0.02, 0.01, 0.9, 0.02)), history(**effects(0.9, 0.01, 0.02, 0.02))),
+    env_findings.delayed_actions: (history(**effects(0.02, 0.01, 0.9, 0.02)), history(**effects(0.9, 0.01, 0.02, 0.0))),
     # Hidden velocities: every earlier action acts alike.
     env_findings.sticky_actions: (history(**effects(0.7, 0.2, 0.05, 0.01)), history(**effects(0.5, 0.5, 0.5, 0.5))),
     env_findings.repeated_observations: (history(obs_repeat_fraction=0.5), history(obs_repeat_fraction=0.01)),

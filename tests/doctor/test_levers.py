@@ -24,7 +24,8 @@ def stands_still(k: int) -> float:
 
 
 def run_of(returns: Any = stands_still, **settings: Any) -> RunHistory:
-    return RunHistory(records(returns), facts_of(plan("Acrobot-v1", **{"preset": "none", "total_steps": 80_000} | settings)))
+    made = plan("Acrobot-v1", **{"preset": "none", "total_steps": 80_000} | settings)
+    return RunHistory(records(returns), facts_of(made))
 
 
 @pytest.mark.parametrize(
@@ -42,9 +43,7 @@ def run_of(returns: Any = stands_still, **settings: Any) -> RunHistory:
         ({"algo": "dqn", "huber_limit": 0.01}, "huber-limit-too-small", "--huber-limit 1"),
     ],
 )
-def test_a_stated_number_far_from_its_reference_is_put_back(
-    settings: dict[str, Any], finding: str, flags: str
-) -> None:
+def test_a_stated_number_far_from_its_reference_is_put_back(settings: dict[str, Any], finding: str, flags: str) -> None:
     found = {one.name: one for one in stated_numbers(run_of(**settings))}
     assert finding in found and found[finding].flags == (flags,)
 

@@ -50,7 +50,7 @@ def test_the_action_that_moved_the_observation_is_found_at_its_lag(delay: int) -
 
 def test_sticky_actions_go_on_acting() -> None:
     found = evidence(walk(sticky=0.5))
-    assert found["action_effect_0"] > found["action_effect_1"] > 0.2 and found["action_effect_2"] < 0.2
+    assert found["action_effect_0"] > found["action_effect_1"] > 0.1 > found["action_effect_2"]
 
 
 def test_frozen_observations_are_counted() -> None:
@@ -67,7 +67,8 @@ def test_terminations_at_a_place_have_a_sign_and_random_ones_have_none() -> None
     obs = walk()
     far = np.abs(obs[1:, :, 0]) > np.quantile(np.abs(obs[1:, :, 0]), 0.9)
     random = np.random.default_rng(2).random(far.shape) < 0.1
-    assert evidence(obs, far)["termination_sign"] > 8 > 4 > evidence(obs, random)["termination_sign"]
+    assert evidence(obs, far)["termination_sign"] > 8
+    assert evidence(obs, random)["termination_sign"] < 4
 
 
 def test_most_iterations_cost_nothing() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-
 from typing import TYPE_CHECKING, Any
 
 from batchwright.commands.parser import Parser, whole

@@ -19,6 +19,8 @@ EXPECTED_GAIN, FULL_AFTER = 0.7, 0.4
 LEAST_STEPS_SHARE = 0.15
 FAR_BELOW = 0.35
 """Share of the gain of the preset that a run uses."""
+COMPARABLE = 0.1
+"""Returns below this share of a preset's in another environment have another unit."""
 HEALTHY, OPEN, HARMED = "healthy", "open", "harmed"
 
 
@@ -56,7 +58,7 @@ def against_preset(history: RunHistory) -> Verdict | None:
     count = max(1, len(returns) // 10)
     first, last = float(returns[:count].mean()), float(returns[-count:].mean())
     first = min(first, float(returns[:count].min()))
-    if known.reached <= first:
+    if known.reached <= first or (not known.same_env and abs(last) < COMPARABLE * abs(known.reached)):
         return None
     gained = (last - first) / (known.reached - first)
     expected = EXPECTED_GAIN * min(1.0, steps / known.steps / FULL_AFTER)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from batchwright.doctor.finding import LEVERS, MEASURED, WARNING, Finding, figure, flag
 from batchwright.doctor.run_history import RunHistory
@@ -144,12 +145,11 @@ def off_by(history: RunHistory, lever: Lever) -> float:
     return 0.0 if value is None or reference is None else lever.distance(value, reference)
 
 
-def _value(values: object, name: str) -> float | None:
+def _value(values: Mapping[str, Any], name: str) -> float | None:
     """A number of a plan, or one that is made of several."""
-    assert hasattr(values, "get")
 
     def number(of: str) -> float | None:
-        found = values.get(of)  # type: ignore[attr-defined]
+        found = values.get(of)
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
     def over(upper: str, lower: str) -> float | None:
@@ -164,7 +164,7 @@ def _value(values: object, name: str) -> float | None:
         size, steps = number("replay_transitions"), number("total_steps")
         return size if size is None or steps is None else min(size, steps)
     if name == "temperature_fixed":
-        learned = values.get("learn_temperature")  # type: ignore[attr-defined]
+        learned = values.get("learn_temperature")
         return FIXED_TEMPERATURE if learned is not False else number("temperature_start")
     return number(name)
 

@@ -230,7 +230,9 @@ def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
     if state == HARMED:
         return list(found)
     if state == HEALTHY:
-        return [one if one.name in WHATEVER_THE_RETURN and not one.hint else replace(one, severity=NOTE) for one in found]
+        return [
+            one if one.name in WHATEVER_THE_RETURN and not one.hint else replace(one, severity=NOTE) for one in found
+        ]
     moves = not has_settled(history)
     return [
         one if not one.hint or (one.seen and moves and one.confidence >= CLEAR_HINT) else replace(one, severity=NOTE)

@@ -26,7 +26,7 @@ MYOPIC_SHARE = 1 / 30
 LONG_SHARE = 20.0
 SHORT_EPISODE = 8
 SB3_LOGGER = "https://stable-baselines3.readthedocs.io/en/master/common/logger.html: explained_variance"
-LARGE_TARGETS, SMALL_TARGETS = 2e3, 2e-2
+LARGE_TARGETS, SMALL_TARGETS = 2e3, 2e-3
 """Alarms by themselves."""
 ODD_LARGE, ODD_SMALL = 60.0, 0.3
 """Hints: causes of harm where the record shows some."""

@@ -14,7 +14,7 @@ import numpy as np
 from batchwright.data.rollout import CollectResult, Episodes, Rollout
 
 LAGS = 4
-MOST_STEPS, MOST_ENVS, MOST_ENTRIES = 256, 8, 64
+MOST_STEPS, MOST_ENVS, MOST_ENTRIES = 256, 8, 32
 """What of a rollout is looked at: enough rows for a regression, few enough to cost a fraction of an update."""
 LARGEST_CHOICE = 8
 LEAST_ROWS_PER_COLUMN = 8
@@ -24,6 +24,13 @@ RIDGE = 1e-4
 EVERY, ALWAYS_BEFORE = 8, 16
 """Iterations between two looks, after the first ones."""
 CONSTANT = 1e-8
+NAMES = frozenset(
+    {"obs_abs_max", "obs_std_min", "obs_std_median", "obs_std_max", "obs_widest_entry", "obs_narrowest_entry"}
+    | {"obs_constant_entries", "obs_constant_entry", "obs_repeat_fraction", "termination_sign", "terminations_seen"}
+    | {"terminated_share", "terminated_length_max", "terminated_at_max", "truncated_length_min", "truncated_length_max"}
+    | {f"action_effect_{lag}" for lag in range(LAGS)}
+)
+"""All metrics of this file; programs of on-policy training record those of the observations' scales themselves."""
 
 
 def env_evidence(iteration: int, collected: CollectResult) -> dict[str, float]:
@@ -45,7 +52,7 @@ def env_evidence(iteration: int, collected: CollectResult) -> dict[str, float]:
         found |= scales(obs[:steps][valid]) | {"obs_repeat_fraction": _repeats(change, goes_on)}
         found |= action_effects(obs[:steps], change, _columns(np.asarray(rollout.action)[part]), goes_on, ended)
         found |= termination_signs(rollout, obs, valid, part)
-    return {name: float(value) for name, value in found.items() if np.isfinite(value)}
+    return {name: float(f"{value:.4g}") for name, value in found.items() if np.isfinite(value)}
 
 
 def _vector(rollout: Rollout) -> np.ndarray | None:
@@ -94,9 +101,11 @@ def _columns(action_TND: np.ndarray) -> np.ndarray:
     """Actions as columns of a regression: one per choice but the first, boxes cut at their bounds."""
     flat = action_TND.reshape(*action_TND.shape[:2], -1).astype(np.float64)
     whole = bool((flat == np.round(flat)).all())
-    if whole and flat.shape[-1] == 1 and 0 <= flat.min() and flat.max() < LARGEST_CHOICE:
-        return (flat == np.arange(1, max(2, int(flat.max()) + 1))).astype(np.float64)
-    return flat if whole else np.clip(flat, -1.0, 1.0)
+    if whole and flat.shape[-1] == 1 and flat.min() >= 0 and flat.max() < LARGEST_CHOICE:
+        chosen: np.ndarray = (flat == np.arange(1, max(2, int(flat.max()) + 1))).astype(np.float64)
+        return chosen
+    bounded: np.ndarray = flat if whole else np.clip(flat, -1.0, 1.0)
+    return bounded
 
 
 def action_effects(
@@ -127,10 +136,12 @@ def action_effects(
     if not usable.any():
         return {}
     target = target[:, usable] / target_std[usable]
-    gram = inputs.T @ inputs / len(inputs) + RIDGE * np.eye(inputs.shape[1])
-    weight = np.linalg.solve(gram, inputs.T @ target / len(inputs))
+    # einsum instead of BLAS, whose threads change the last digits: records of equal runs are equal.
+    gram = np.einsum("bi,bj->ij", inputs, inputs) / len(inputs) + RIDGE * np.eye(inputs.shape[1])
+    weight = np.linalg.solve(gram, np.einsum("bi,bv->iv", inputs, target) / len(inputs))
     first = obs_TNV.shape[-1]
-    parts = [inputs[:, first + lag * width :][:, :width] @ weight[first + lag * width :][:width] for lag in range(LAGS)]
+    places = [slice(first + lag * width, first + (lag + 1) * width) for lag in range(LAGS)]
+    parts = [np.einsum("ba,av->bv", inputs[:, place], weight[place]) for place in places]
     effect_LV = np.stack([part.std(0) for part in parts])
     best = int(np.square(effect_LV).sum(0).argmax())
     return {f"action_effect_{lag}": float(effect_LV[lag, best]) for lag in range(LAGS)}

@@ -1,4 +1,4 @@
-"""Tries the remedies of the doctor: the same run again, with other flags, for a part of its steps, beside the original."""
+"""Tries the doctor's remedies: the same run again with other flags, for a part of its steps, beside the original."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STANDARD_ERRORS = 2.0
 LEAST_GAIN = 0.1
 """Of the range of returns that both runs show."""
 HELPED, SAME, WORSE, FAILED = "helped", "no difference", "worse", "failed"
-CHEAP: Mapping[str, Any] = {"eval_every": 0, "eval_episodes": 1, "doctor": "off"}
+CHEAP: dict[str, Any] = {"eval_every": 0, "eval_episodes": 1, "doctor": "off"}
 """Settings that change no training bit."""
 
 
@@ -109,7 +109,8 @@ def remedies(history: RunHistory, findings: Sequence[Finding], most: int) -> lis
 
 def as_settings(flags: str) -> dict[str, Any]:
     """Flags as settings by name; of a flag that stands twice the first."""
-    words, settings = flags.split(), {}
+    words = flags.split()
+    settings: dict[str, Any] = {}
     while words:
         name = words.pop(0)[2:].replace("-", "_")
         value: Any = words.pop(0) if words and not words[0].startswith("--") else True
