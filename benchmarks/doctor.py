@@ -233,9 +233,16 @@ def train(trainer: Trainer, chosen: str, seeds: list[int], wanted: Callable[[str
                 trainer.run(fault.key, made.bases[fault.base], seed, fault)
 
 
-def repair(trainer: Trainer, chosen: str, seeds: list[int], wanted: Callable[[str], bool]) -> None:
-    """Harmed runs that a flag can mend, again with the first flags of the doctor."""
-    from batchwright.api import diagnose
+def train_again(
+    trainer: Trainer,
+    name: str,
+    choose: Callable[[Path], str | None],
+    chosen: str,
+    seeds: list[int],
+    wanted: Callable[[str], bool],
+) -> None:
+    """Harmed runs that a flag can mend, again with the flags that `choose` takes from the run."""
+    from batchwright.tuning.remedy_trials import as_settings
 
     harm = Harm(trainer.root, chosen)
     for fault in SETS[chosen].faults:
@@ -243,26 +250,28 @@ def repair(trainer: Trainer, chosen: str, seeds: list[int], wanted: Callable[[st
             outcome = outcome_of(trainer.root, fault.key, seed)
             if outcome is None or not harm.of(fault, outcome) or not fault.repairable or not wanted(fault.key):
                 continue
-            run = folder_of(trainer.root, fault.key, seed) / "run"
-            flags = next((one.flags[0] for one in diagnose(run).findings if one.alarm and one.flags), None)
+            key = f"{name} {fault.key}"
+            flags = choose(folder_of(trainer.root, fault.key, seed) / "run")
             if flags is not None:
-                change = as_settings(flags)
-                base = SETS[chosen].bases[fault.base]
-                trainer.run(f"repaired {fault.key}", base, seed, fault, **change)
+                trainer.run(key, SETS[chosen].bases[fault.base], seed, fault, **as_settings(flags))
+            elif not (folder := folder_of(trainer.root, key, seed)).exists():
+                folder.mkdir(parents=True)  # nothing to try: the run stays as it is
+                (folder / "outcome.json").write_text(json.dumps(outcome))
 
 
-def as_settings(flags: str) -> dict[str, Any]:
-    """Flags as keywords of `batchwright.train`."""
-    from batchwright.config.schema import FIELDS
+def first_flags(run: Path) -> str | None:
+    """The first flags of the first alarm that has some."""
+    from batchwright.api import diagnose
 
-    words, settings = flags.split(), {}
-    while words:
-        name = words.pop(0)[2:].replace("-", "_")
-        value: Any = words.pop(0) if words and not words[0].startswith("--") else True
-        if name not in FIELDS and name.startswith("no_"):
-            name, value = name[3:], False
-        settings[name] = value
-    return settings
+    return next((one.flags[0] for one in diagnose(run).findings if one.alarm and one.flags), None)
+
+
+def helped_flags(run: Path) -> str | None:
+    """What `batchwright doctor RUN --try` says helped."""
+    from batchwright.api import try_remedies
+
+    best = try_remedies(run, quiet=True, trust=True).best
+    return None if best is None else best.flags
 
 
 def confusion(rows: list[dict[str, Any]]) -> list[str]:
@@ -291,7 +300,7 @@ def show(found: dict[str, Any], everything: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("train", "judge", "repair"))
+    parser.add_argument("what", choices=("train", "judge", "repair", "try"))
     parser.add_argument("--set", dest="chosen", choices=tuple(SETS), default="judging")
     parser.add_argument("--runs", type=Path, default=Path("runs/doctor"))
     parser.add_argument("--seeds", type=int, nargs="+")
@@ -315,7 +324,9 @@ def main() -> None:
     if stated.what == "train":
         train(trainer, stated.chosen, seeds, wanted, stated.backwards)
     else:
-        repair(trainer, stated.chosen, seeds, wanted)
+        choose = first_flags if stated.what == "repair" else helped_flags
+        name = "repaired" if stated.what == "repair" else "tried"
+        train_again(trainer, name, choose, stated.chosen, seeds, wanted)
 
 
 if __name__ == "__main__":

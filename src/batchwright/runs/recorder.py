@@ -23,6 +23,7 @@ from batchwright.doctor.text import one_line
 from batchwright.planning.plan import Plan
 from batchwright.runs import checkpoints
 from batchwright.runs.callback import CallbackLearner, Callbacks, RunView
+from batchwright.runs.env_evidence import env_evidence
 from batchwright.runs.learner import IterationResult, Learner, Record, RunState, StateT
 from batchwright.runs.non_finite import dump
 from batchwright.runs.versions import versions
@@ -164,8 +165,11 @@ class RunRecorder:
     def _write_record(self, record: Record, result: IterationResult | None) -> None:
         for gauge in self._gauges:
             record |= gauge.read()
-        if self.episodes is not None and result is not None and result.collected is not None:
-            collected = result.collected
+        collected = None if result is None else result.collected
+        if collected is not None:
+            for name, value in env_evidence(record["iteration"], collected).items():
+                record.setdefault(name, value)
+        if self.episodes is not None and result is not None and collected is not None:
             self.episodes.add(record, collected.env_steps, collected.episodes, result.reward_names)
         self.metrics.record(record)
 
