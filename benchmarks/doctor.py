@@ -1,7 +1,7 @@
 """Trains runs with one graded fault and healthy ones, measures the harm of each, and judges the doctor by them.
 
 python benchmarks/doctor.py train [--set tuning|judging] [--only WORD ...]     trains what is not there yet
-python benchmarks/doctor.py judge [--set tuning|judging] [--all] [--json FILE] no training: records alone
+python benchmarks/doctor.py judge [--all] [--json FILE]                        both sets; no training: records alone
 python benchmarks/doctor.py repair [--set tuning|judging]                      harmed runs, first flags applied
 python benchmarks/doctor.py try [--set tuning|judging]                         harmed runs, what `--try` chose applied
 
@@ -166,7 +166,7 @@ def judge(root: Path, chosen: str, seeds: list[int]) -> dict[str, Any]:
             row = {"case": fault.key, "base": fault.base, "seed": seed, "fault": fault.name, "grade": fault.grade}
             row |= {"kind": fault.kind, "harmed": harmed, "last": outcome["last"], "accepted": list(fault.accepted)}
             rows.append(row | seen(found, fault.accepted) | mended(root, harm, fault, seed))
-    return {"measured": f"{datetime.now():%Y-%m-%d}", "set": chosen, "rows": rows, "summary": summarise(rows)}
+    return {"rows": rows, "summary": summarise(rows)}
 
 
 def seen(found: Any, accepted: tuple[str, ...]) -> dict[str, Any]:
@@ -315,12 +315,15 @@ def main() -> None:
         return not stated.only or any(word in key for word in stated.only)
 
     if stated.what == "judge":
-        found = judge(stated.runs, stated.chosen, seeds)
-        show(found, stated.all)
+        sets = {name: judge(stated.runs / name, name, [HEALTHY_SEEDS[name][0]]) for name in SETS}
+        for name, found in sets.items():
+            print(name)
+            show(found, stated.all)
         if stated.json:
-            stated.json.write_text(json.dumps(found, indent=1) + "\n")
+            report = {"measured": f"{datetime.now():%Y-%m-%d}", "sets": sets}
+            stated.json.write_text(json.dumps(report, indent=1) + "\n")
         return
-    trainer = Trainer(stated.runs)
+    trainer = Trainer(stated.runs / stated.chosen)
     if stated.what == "train":
         train(trainer, stated.chosen, seeds, wanted, stated.backwards)
     else:

@@ -305,63 +305,63 @@ def _spread(values: list[float]) -> str:
 
 def doctor(report: dict[str, Any]) -> str:
     """How often the cause of a harmful fault is named, the alarms on harmless ones, and what was named instead."""
-    found = report["summary"]
-    rows = [
-        ["cause named first", "75%", _in_percent(found["named_first"]), f"{found['harmed_runs']} harmed runs"],
-        ["cause among the first three alarms", "90%", _in_percent(found["among_first_three"]), "the same"],
-        ["silent on a harmed run", "at most 5%", _in_percent(found["silent"]), "the same"],
-        ["alarm on a harmless run", "at most 5%", _in_percent(found["false_alarms"]), _harmless(found)],
-        ["first flags repair", "60%", _in_percent(found["repaired"]), _some(found["repaired_runs"])],
-        ["what `--try` chose repairs", "80%", _in_percent(found["tried"]), _some(found["tried_runs"])],
-    ]
+    sets = report["sets"]
+    judged, tuned = sets["judging"]["summary"], sets["tuning"]["summary"]
+    lines = (
+        ("cause named first", "75%", "named_first", "harmed_runs"),
+        ("cause among the first three alarms", "90%", "among_first_three", "harmed_runs"),
+        ("silent on a harmed run", "at most 5%", "silent", "harmed_runs"),
+        ("alarm on a harmless run", "at most 5%", "false_alarms", "harmless_runs"),
+        ("first flags repair a harmed run", "60%", "repaired", "repaired_runs"),
+        ("what `--try` chose repairs it", "80%", "tried", "tried_runs"),
+    )
+    rows = [[text, aim, _of(judged, share, count), _of(tuned, share, count)] for text, aim, share, count in lines]
     kinds = [
-        [kind, str(row["harmed_runs"]), _in_percent(row["named_first"]), _in_percent(row["silent"])]
-        for kind, row in found["kinds"].items()
+        [kind, *(_of(found["kinds"].get(kind, {}), "named_first", "harmed_runs") for found in (judged, tuned))]
+        for kind in sorted({*judged["kinds"], *tuned["kinds"]})
     ]
+    titles = ["set `judging`", "set `tuning`"]
     return "\n\n".join(
         [
-            f"One fault at one grade is planted in each run: {found['faults']} faults in {found['bases']} bases "
-            "(environment, algorithm, with or without preset). A run is harmed where its return in the last tenth of "
+            "One fault at one grade is planted in each run. A run is harmed where its return in the last tenth of "
             "training has lost more than 25% of what healthy runs of its base gain, and lies below every one of them; "
             "otherwise it counts as a harmless run with an odd number, on which an alarm is false. The cause is named "
             "where a finding that was fixed beforehand (`benchmarks/doctor_faults.py`) stands among the alarms. "
-            "Thresholds were set on other runs (`--set tuning`); these have other seeds, two further environments and "
-            "other faults or grades, and were trained after the last threshold was set.",
-            table(["", "aim", "reached", "of"], rows),
-            table(["kind of fault", "harmed runs", "cause first", "silent"], kinds),
+            f"Thresholds were set on the set `tuning` ({tuned['faults']} faults, {tuned['bases']} bases: environment, "
+            f"algorithm, with or without preset). The set `judging` ({judged['faults']} faults, {judged['bases']} "
+            "bases) has other seeds, other faults or grades and further environments, and was trained after the last "
+            "threshold was set. Cases of `benchmarks/doctor_faults.py` that are not listed below have not been run.",
+            table(["", "aim", *titles], rows),
+            "Cause named first, by kind of fault:",
+            table(["kind of fault", *titles], kinds),
             "### Per fault",
-            "Repairs count faults that a flag can mend. Named first instead: the first alarm where it is not the cause.",
-            table(["fault", "grade", *_FAULT_COLUMNS], _fault_rows(report)),
+            "Named instead: the first alarm where it is not the cause. Repairs count faults that a flag can mend.",
+            table(["set", "fault", "grade", *_FAULT_COLUMNS], _fault_rows(report)),
         ]
     )
+
+
+def _of(found: dict[str, Any], share: str, count: str) -> str:
+    """A share with the number of runs behind it."""
+    return f"{_in_percent(found[share])} of {found[count]}" if found.get(count) else "not measured"
 
 
 _FAULT_COLUMNS = ("base", "harmed", "cause at place", "named first instead", "repaired")
 
 
-def _harmless(found: dict[str, Any]) -> str:
-    return f"{found['harmless_runs']} runs, {found['harmless_faults']} of them with a fault that harms nothing"
-
-
-def _some(count: int) -> str:
-    return f"{count} harmed runs that were trained again" if count else "not measured"
-
-
 def _fault_rows(report: dict[str, Any]) -> list[list[str]]:
     rows = []
-    for row in report["rows"]:
-        first = row["alarms"][0] if row["alarms"] else "silent"
-        instead = "-" if row["place"] == 1 else first if first == "silent" else f"`{first}`"
-        if "fault" not in row:
-            if row["alarms"]:
-                rows.append(["none", "-", row["base"], "no", "-", f"`{first}`", "-"])
-            continue
-        if not row["harmed"]:
-            instead = f"`{first}`" if row["alarms"] else "-"
-        place = "-" if not row["harmed"] else str(row["place"] or "none")
-        repaired = {None: "-", True: "yes", False: "no"}[row.get("repaired")]
-        harmed = "yes" if row["harmed"] else "no"
-        rows.append([row["fault"], row["grade"] or "-", row["base"], harmed, place, instead, repaired])
+    for name in ("judging", "tuning"):
+        for row in report["sets"][name]["rows"]:
+            first = f"`{row['alarms'][0]}`" if row["alarms"] else "silent" if row["harmed"] else "-"
+            if "fault" not in row and not row["alarms"]:
+                continue
+            instead = "-" if row["place"] == 1 else first
+            place = str(row["place"] or "none") if row["harmed"] else "-"
+            repaired = {None: "-", True: "yes", False: "no"}[row.get("repaired")]
+            harmed = "yes" if row["harmed"] else "no"
+            fault = [row.get("fault", "none"), row.get("grade") or "-"]
+            rows.append([name, *fault, row["base"], harmed, place, instead, repaired])
     return rows
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from batchwright.doctor import batch_findings, entropy_findings, outcome_findings
 from batchwright.doctor.finding import Finding
+from batchwright.doctor.harm import HEALTHY, verdict
 from batchwright.doctor.run_history import RunHistory
 from batchwright.doctor.triage import Symptom
 
@@ -21,7 +22,9 @@ REMEDIES: Mapping[Symptom, str] = {
 
 
 def choose_remedy(history: RunHistory) -> tuple[str, Finding] | None:
-    """The remedy and the finding it answers; None where no safe remedy applies."""
+    """The remedy and the finding it answers; None where no safe remedy applies, or where the return needs none."""
+    if verdict(history).state == HEALTHY:
+        return None
     for symptom, remedy in REMEDIES.items():
         finding = symptom(history)
         if finding is None or (remedy == SLOW_ENTROPY and not history.facts.number("entropy_start")):
