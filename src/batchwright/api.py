@@ -18,6 +18,7 @@ from batchwright.core.machine import Machine, probe_machine
 from batchwright.core.safe_open import checked_path, explain_refusal, read_json, read_plain
 from batchwright.core.seed_folder import seed_paths
 from batchwright.planning.make import make_plan
+from batchwright.planning.memory_plan import refuse_memory_elsewhere
 from batchwright.planning.network_plan import refuse_small_images
 from batchwright.planning.plan import Plan, TaskFacts
 
@@ -102,6 +103,8 @@ def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = No
     """The plan of merged settings; describes the environment where one is named."""
     if trainer is not None and trainer not in TRAINERS:
         raise unknown("trainer", trainer, TRAINERS, "--for")
+    if trainer is not None:
+        refuse_memory_elsewhere(resolved, trainer)
     name = resolved.config.task.env
     task = None
     if name is not None and resolved.config.regime != DATASET:

@@ -148,3 +148,23 @@ def test_the_shown_action_earns_the_best_return_in_sixteen_steps(make: Any, name
     assert run.truncated[15].all() and run.truncated.sum() == 3 and not run.terminated.any()
     # A new target at nearly every step.
     assert (np.abs(np.diff(run.obs, axis=0)).sum(-1) > 0).mean() > 0.5
+
+
+def test_a_cue_is_shown_once_and_asked_for_eight_steps_later() -> None:
+    task: Any = OWN_TASKS["RecallCue-v0"].load()
+    state, shown, paid, ends = task.init(jax.random.key(0)), [], [], []
+    cue = int(state.cue)
+    for _ in range(9):
+        shown.append(np.asarray(task.observe(state)).tolist())
+        state, reward, terminated = task.step(state, state.cue, jax.random.key(1))
+        paid.append(float(reward))
+        ends.append(bool(terminated))
+    assert shown == [[float(k == cue) for k in range(5)], *[[0.0] * 5] * 7, [0.0] * 4 + [1.0]]
+    assert paid == [0.0] * 8 + [1.0]
+    assert ends == [False] * 8 + [True]
+
+
+def test_cartpole_without_velocities_shows_positions_alone() -> None:
+    task: Any = OWN_TASKS["CartPolePositions-v0"].load()
+    state = task.init(jax.random.key(0))
+    assert np.asarray(task.observe(state)).tolist() == [float(state.position), float(state.angle)]

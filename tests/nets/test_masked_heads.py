@@ -14,6 +14,7 @@ from batchwright.core.errors import UserError
 from batchwright.envs.masks import flat_mask, mask_size, refuse_empty
 from batchwright.envs.spaces import DictSpace, Discrete, MultiBinary, MultiDiscrete, TupleSpace, box
 from batchwright.nets.head_layout import make_heads
+from batchwright.on_policy.entropy_loss import freedom
 
 SPEC = DictSpace(
     (
@@ -99,8 +100,8 @@ def test_rows_of_a_box_follow_their_own_choice() -> None:
     # The second choice is 2: the second row of the box, two numbers at mean 0, is used.
     log_prob = heads.log_prob({"log_std": jnp.zeros(4)}, raw, jnp.float32([0, 2, 5, 5, 0, 1]))
     assert float(log_prob[-1]) == pytest.approx(-0.5 - 2 * HALF, rel=1e-5)
-    freedom = heads.freedom(jnp.float32([0, 2, 5, 5, 0, 1]))
-    np.testing.assert_allclose(freedom, [1, 1, 0.5])
+    free = freedom(heads, jnp.float32([0, 2, 5, 5, 0, 1]))
+    np.testing.assert_allclose(free, [1, 1, 0.5])
 
 
 @pytest.mark.parametrize("greedy", [True, False])

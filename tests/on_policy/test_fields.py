@@ -68,10 +68,21 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "adam_beta2": (0.9, {}),
     "adam_eps": (1e-2, {}),
     "hidden": ((5,), {}),
+    "memory": ("gru", {"minibatches": 1}),
+    "memory_size": (5, {"memory": "gru", "minibatches": 1}),
     "activation": ("relu", {}),
     "log_std_start": (-1.0, {}),
 }
-COMPILED_IN = ("hidden", "activation", "log_std_start", "normalize_obs", "normalize_rewards", "gamma")
+COMPILED_IN = (
+    "hidden",
+    "memory",
+    "memory_size",
+    "activation",
+    "log_std_start",
+    "normalize_obs",
+    "normalize_rewards",
+    "gamma",
+)
 """What a learner compiles beside its `UpdateSettings`; everything else is a number that each iteration is given."""
 NOT_LEARNED = {
     "scale_learning_rate": "a rule of the planner: it changes learning_rate, which is in the list",
@@ -88,7 +99,7 @@ def parameters(**wishes: Any) -> str:
     made = plan(**(BASE | wishes))
     settings = OnPolicySettings.from_plan(made)
     factor_matters = made["value_rate_factor"] != 1.0
-    named = {name: made[name] for name in COMPILED_IN} | {"env": made.task.name}
+    named = {name: made.get(name) for name in COMPILED_IN} | {"env": made.task.name}
     key = repr((settings.update, factor_matters, settings.components, named))
     if key not in LEARNERS:
         LEARNERS[key] = made_learner = make_on_policy_learner(made, str(made.task.name))

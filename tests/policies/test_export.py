@@ -105,7 +105,7 @@ def ours(policy: TrainedPolicy, obs: list[Any], rows: list[Any]) -> list[Any]:
     mask = None if rows[0] is None else np.stack(rows)
     from batchwright.envs.engines.host_arrays import native_tree
 
-    actions = native_tree(policy.policy.heads.spec, policy._act(policy.params, batch, noise, mask))
+    actions = native_tree(policy.policy.heads.spec, policy._act(policy.params, batch, noise, mask, None)[0])
     return [jax.tree.map(lambda part, at=at: part[at], actions) for at in range(len(obs))]
 
 
@@ -153,10 +153,33 @@ def test_the_onnx_file_gives_our_actions(case: str, trained: Any, tmp_path: Path
         np.testing.assert_allclose(found["/".join(("action", *map(str, path_of)))], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("memory", ["gru", "lstm"])
+def test_an_exported_memory_gives_our_actions_step_by_step(memory: str, tmp_path: Path) -> None:
+    wishes = {**SHORT, "env": "Pendulum-v1", "memory": memory, "memory_size": 4, "hidden": "8,8"}
+    policy = batchwright.load(start(tmp_path / "run", **wishes).run_dir)
+    policy.params = policy.params + 0.3 * np.random.default_rng(0).standard_normal(policy.params.shape)
+    alone = NumpyPolicy(export_policy(policy, "numpy", tmp_path / "policy.npz")[0])
+    obs = observations(policy, 12)
+    first = [policy(one) for one in obs]
+    assert_same([alone(one) for one in obs], first)
+    assert not np.allclose(policy(obs[0]), first[0]), "nothing is remembered: nothing is compared"
+    policy.reset()
+    alone.reset()
+    assert_same([policy(obs[0]), alone(obs[0])], [first[0], first[0]])
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    (path,) = export_policy(policy, "onnx", tmp_path / "policy.onnx")
+    session, state = runtime.InferenceSession(path, providers=["CPUExecutionProvider"]), np.zeros_like(alone.memory)
+    for one, wanted in zip(obs, first, strict=True):
+        feed = {"obs": np.asarray(one, np.float32)[None], "memory": state}
+        action, state = session.run(["action", "memory_after"], feed)
+        np.testing.assert_allclose(action[0], wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_the_loader_is_a_page_that_needs_numpy_alone(trained: Any, tmp_path: Path) -> None:
     policy = trained("box")
     _, loader = export_policy(policy, "numpy", tmp_path / "policy.npz")
-    assert len(loader.read_text().splitlines()) <= 60
+    assert len(loader.read_text().splitlines()) <= 75
     program = (
         "import sys, numpy; from numpy_policy import Policy; print(Policy('policy.npz')(numpy.zeros(3)).shape);"
         "print([name for name in sys.modules if name.split('.')[0] in ('jax', 'gymnasium', 'batchwright')])"

@@ -1,4 +1,4 @@
-"""Masks, boxes that are not always used, components and learned weights in a run that is stopped and resumed."""
+"""Masks, unused boxes, components, learned weights and memories in a run that is stopped and resumed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from small_runs import TerminatedAfter, record, start
 CASES: dict[str, dict[str, Any]] = {
     "masks and components": {"env": "Colony-v0", "component_weighting": "learned"},
     "masks from Gymnasium": {"env": "Colony-v0", "engine": "gymnasium-sync", "num_envs": 2},
+    "memory": {"memory": "lstm", "memory_size": 8, "seq_length": 8, "hidden": "8,8"},
+    "memory from Gymnasium": {"engine": "gymnasium-sync", "memory": "gru", "memory_size": 8, "seq_length": 4},
 }
 
 

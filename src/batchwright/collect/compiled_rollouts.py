@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.data.arrays import BoolN, BoolNM, FloatN, FloatNK, IntN, Tree
+from batchwright.data.arrays import BoolN, BoolNM, FloatN, FloatNK, FloatNS, IntN, Tree
 from batchwright.data.rollout import Episodes, Rollout
 from batchwright.envs.engines.engine import CompiledEngine
 from batchwright.nets.normalise import ObsStats
@@ -28,6 +28,7 @@ class CollectState(NamedTuple):
     lengths: IntN  # transitions since the reset
     mask: BoolNM | None = None  # what may be done now; None where the environment has no masks
     components: FloatNK | None = None  # returns of the reward's components; None where there is one
+    memory: FloatNS | None = None  # what the policy remembers; None where it has no memory
 
 
 def initial_collect_state(
@@ -61,7 +62,7 @@ def make_collect(engine: CompiledEngine, policy: Policy) -> Collect:
         flat: jax.Array, stats: ObsStats, state: CollectState, noise: Any
     ) -> tuple[CollectState, Rollout, Episodes]:
         def step(at: CollectState, eps: Any) -> tuple[CollectState, Any]:
-            out = policy.outputs(flat, policy.preprocess(at.obs, stats))
+            out, memory = policy.step(flat, policy.preprocess(at.obs, stats), at.memory)
             action = policy.heads.sample(out.params, out.raw, eps, at.mask)
             engine_state, result = engine.step(at.engine, policy.to_env(action))
             valid = ~at.ended
@@ -76,13 +77,16 @@ def make_collect(engine: CompiledEngine, policy: Policy) -> Collect:
                 totals = jnp.where(valid[:, None], at.components, 0.0) + paid
             row = (at.obs, action, paid, result.terminated, result.truncated, valid, at.mask)
             episodes = Episodes(ended, returns, lengths, totals, result.success)
-            after = CollectState(engine_state, result.obs, ended, returns, lengths, result.mask, totals)
+            if memory is not None:  # the row after an end is a reset: what comes next begins an episode
+                memory = jnp.where(valid[:, None], memory, 0.0)
+            after = CollectState(engine_state, result.obs, ended, returns, lengths, result.mask, totals, memory)
             return after, (row, episodes)
 
         last, (rows, episodes) = jax.lax.scan(step, state, noise)
         obs, action, reward, terminated, truncated, valid, mask = rows
         obs = jax.tree.map(lambda early, late: jnp.concatenate([early, late[None]]), obs, last.obs)
-        return last, Rollout(obs, action, reward, terminated, truncated, valid, None, mask), episodes
+        kept = Rollout(obs, action, reward, terminated, truncated, valid, None, mask, memory=state.memory)
+        return last, kept, episodes
 
     return collect
 

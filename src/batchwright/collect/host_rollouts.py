@@ -17,8 +17,9 @@ from batchwright.envs.engines.engine import HostEngine
 from batchwright.nets.normalise import ObsStats
 from batchwright.nets.policy import Policy
 
-Act = Callable[[jax.Array, ObsStats, Any, Any, Any], tuple[jax.Array, Any]]
-"""From parameters, observation statistics, observations, noise and mask to flat actions and the environment's."""
+Act = Callable[[jax.Array, ObsStats, Any, Any, Any, Any], tuple[jax.Array, Any, Any]]
+"""From parameters, observation statistics, observations, noise, mask and memory to flat actions, the environment's, and
+the memory after this step."""
 HostCollect = Callable[[jax.Array, ObsStats, CollectState, Any], tuple[CollectState, Rollout, Episodes]]
 
 
@@ -37,12 +38,12 @@ def start_host(engine: HostEngine, seed: int) -> CollectState:
 
 
 def make_act(policy: Policy) -> Act:
-    """The compiled choice of actions from (parameters, observation statistics, observations, noise, mask)."""
+    """The compiled choice of actions from (parameters, observation statistics, observations, noise, mask, memory)."""
 
-    def act(flat: jax.Array, stats: ObsStats, obs: Any, noise: Any, mask: Any) -> tuple[jax.Array, Any]:
-        out = policy.outputs(flat, policy.preprocess(obs, stats))
+    def act(flat: jax.Array, stats: ObsStats, obs: Any, noise: Any, mask: Any, memory: Any) -> tuple[Any, Any, Any]:
+        out, memory = policy.step(flat, policy.preprocess(obs, stats), memory)
         action = policy.heads.sample(out.params, out.raw, noise, mask)
-        return action, policy.to_env(action)
+        return action, policy.to_env(action), memory
 
     return jax.jit(act)
 
@@ -67,8 +68,9 @@ def make_host_collect(
         flat, stats = jax.device_put((flat, stats))
         mask: Any = state.mask
         totals: Any = state.components
+        memory: Any = state.memory
         for t in range(rollout_steps):
-            action, to_env = act(flat, stats, obs, tuple(eps[t] for eps in noise), mask)
+            action, to_env, memory = act(flat, stats, obs, tuple(eps[t] for eps in noise), mask, memory)
             result = engine.step(_each(np.asarray, to_env))
             valid = np.ones(num_envs, bool) if engine.autoreset == "same" else ~ended
             reward = np.where(valid, result.reward, np.float32(0))
@@ -83,11 +85,23 @@ def make_host_collect(
             rows.write(t, action, paid, result, valid, returns, lengths)
             rows.write_special(t, mask, totals, result.success)
             ended = result.terminated | result.truncated
+            begins = ended if engine.autoreset == "same" else ~valid
+            if memory is not None and begins.any():
+                memory = np.where(begins[:, None], np.float32(0), memory)
             if info_log is not None:
                 info_log.add(result.extras, valid, ended)
             obs, mask = rows.keep(t + 1, result.obs), _copy(result.mask)
         # A copy: views would keep all observations of the rollout alive.
-        last: Any = (None, _copy(obs), ended, returns.astype(np.float32), lengths.astype(np.int32), mask, totals)
+        last: Any = (
+            None,
+            _copy(obs),
+            ended,
+            returns.astype(np.float32),
+            lengths.astype(np.int32),
+            mask,
+            totals,
+            memory,
+        )
         return rows.finish(CollectState(*last))
 
     return collect
@@ -108,6 +122,7 @@ class _Rows:
         self.mask: Any = None if start.mask is None else np.empty((*lead, start.mask.shape[-1]), bool)
         self.components = None if start.components is None else np.empty((*lead, paid), np.float32)
         self.success: Any = None
+        self.memory = start.memory
 
     def keep(self, t: int, obs: Any) -> Any:
         """Observations written as those of step `t`, and views of them there."""
@@ -134,7 +149,7 @@ class _Rows:
     def finish(self, state: CollectState) -> tuple[CollectState, Rollout, Episodes]:
         ended = self.terminated | self.truncated
         flags = self.terminated, self.truncated, self.valid
-        rollout: Any = (self.obs, self.action, self.reward, *flags, self.final, self.mask)
+        rollout: Any = (self.obs, self.action, self.reward, *flags, self.final, self.mask, None, self.memory)
         episodes: Any = (ended, self.returns, self.lengths, self.components, self.success)
         return state, Rollout(*rollout), Episodes(*episodes)
 

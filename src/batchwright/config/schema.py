@@ -19,6 +19,8 @@ CHECKED_TRAINERS = ("rl_games", "rsl_rl", "sb3", "skrl", "brax", "cleanrl", "puf
 TRAINERS = (*CHECKED_TRAINERS, "lerobot")
 REDISTRIBUTIONS = ("rrd", "rrd-unbiased", "ircr", "full")
 
+MEMORIES = ("gru", "lstm")
+
 COMPONENT_NORMS = ("none", "scale", "z-score", "min-max", "adaptive")
 
 ENGINE_CHOICES = (
@@ -299,6 +301,12 @@ class Learning:
     hidden: tuple[int, ...] | None = setting(
         "units of the hidden layers, e.g. 64,64", low=1, high=65536, regimes=(*BOTH_RL, RECORDED)
     )
+    memory: str | None = setting(
+        "what the policy remembers its observations with; it has no memory when not stated",
+        choices=MEMORIES,
+        regimes=(ON_POLICY,),
+    )
+    memory_size: int | None = count("units of the memory", "units", (ON_POLICY,), high=65536)
     activation: str | None = setting(
         "activation of the hidden layers", choices=("tanh", "relu", "elu"), regimes=BOTH_RL
     )

@@ -23,6 +23,7 @@ FloatN: TypeAlias = Array  # [N] float32
 IntN: TypeAlias = Array  # [N] int32
 BoolN: TypeAlias = Array  # [N] bool
 FloatNK: TypeAlias = Array  # [N, K] float32
+FloatNS: TypeAlias = Array  # [N, S] float32, S numbers that a policy remembers
 BoolNM: TypeAlias = Array  # [N, M] bool
 
 FloatTN: TypeAlias = Array  # [T, N] float32

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from batchwright.data.arrays import BoolTN, BoolTNM, FloatTN, FloatTND, FloatTNK, IntTN, Tree
+from batchwright.data.arrays import BoolTN, BoolTNM, FloatNS, FloatTN, FloatTND, FloatTNK, IntTN, Tree
 
 
 class Rollout(NamedTuple):
@@ -29,6 +29,13 @@ class Rollout(NamedTuple):
     """What could be done in `obs[:T]`; None where the environment has no masks."""
     success: FloatTN | None = None
     """1 where an episode ended in success, else 0; only where the weights of components are learned towards it."""
+    memory: FloatNS | None = None
+    """What the policy remembered before the first step; None where it has no memory."""
+
+    @property
+    def resets(self) -> Any:
+        """[T, N] rows after which an episode begins: ends, or in next-step form the rows that are spent on resets."""
+        return ~self.valid if self.final_obs is None else self.terminated | self.truncated
 
 
 class Episodes(NamedTuple):

@@ -110,11 +110,6 @@ class Heads:
         """Entropies per head [B, H]; boxes that are not always used count where the given actions use them."""
         return jnp.stack([_entropy(head, params, raw_BP, action_BD, mask_BM) for head in self.heads], -1)
 
-    def freedom(self, action_BD: jax.Array, mask_BM: jax.Array | None = None) -> jax.Array:
-        """The share [B, H] of each head's numbers that mask and choices leave free."""
-        parts = [_freedom(head, action_BD, mask_BM) for head in self.heads]
-        return jnp.stack(jnp.broadcast_arrays(*parts), -1)
-
     @property
     def mixed(self) -> bool:
         """Whether there are both choices and boxes."""
@@ -168,13 +163,3 @@ def _entropy(head: Head, params: Any, raw: jax.Array, action: jax.Array | None, 
     if head.condition is not None and action is not None:
         return (each * head.condition.used(action)).sum(-1)
     return jnp.broadcast_to(each.sum(), out.shape[:-1])
-
-
-def _freedom(head: Head, action: jax.Array, mask: jax.Array | None) -> jax.Array:
-    if head.condition is not None:
-        return head.condition.used(action).mean(-1)
-    if mask is None or head.kind == "box":
-        return jnp.ones(action.shape[:-1])
-    if head.kind == "bits":
-        return masked_actions.free_bits(mask[..., head.mask])[0].mean(-1)
-    return masked_actions.free_choice(mask[..., head.mask])

@@ -46,7 +46,8 @@ def _reached_leaves(policy: Policy, tree: Any, outputs: tuple[str, ...]) -> set[
     images = [channels_last(jnp.zeros((1, *leaf.shape))) for _, leaf in policy.inputs.images]
     vector = jnp.zeros((1, width))
     inputs: Any = {"images": images} | ({"vector": vector} if width else {}) if images else vector
-    program = jax.make_jaxpr(lambda tree: [getattr(policy.outputs_of(tree, inputs), name) for name in outputs])(tree)
+    rows = policy.first_steps(inputs)
+    program = jax.make_jaxpr(lambda tree: [getattr(policy.outputs_of(tree, rows), name) for name in outputs])(tree)
     needed = {id(variable) for variable in program.jaxpr.outvars}
     for line in reversed(program.jaxpr.eqns):
         if any(id(variable) in needed for variable in line.outvars):
@@ -66,7 +67,7 @@ def value_only_params(policy: Policy, key: jax.Array) -> np.ndarray:
     @jax.jit
     def moves(flat: jax.Array) -> tuple[jax.Array, ...]:
         def total(flat: jax.Array, which: int) -> jax.Array:
-            return jnp.square(policy.outputs(flat, inputs)[which] + 1.0).sum()
+            return jnp.square(policy.outputs(flat, policy.first_steps(inputs))[which] + 1.0).sum()
 
         return tuple(jax.grad(total)(flat, which) != 0 for which in range(2))  # raw outputs, values
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -66,6 +66,17 @@ class Policy:
         """What a rollout keeps of observations and `outputs` takes."""
         return self.inputs.compact(obs, lambda rows: normalise_obs(rows, *stats))
 
+    def initial_memory(self, num_envs: int) -> Any:
+        """What is remembered when episodes begin; None, here and below, for a policy without memory."""
+
+    def first_steps(self, inputs: Any) -> Any:
+        """Rows that `outputs_of` takes, from the inputs of observations that each begin an episode."""
+        return inputs
+
+    def step(self, flat: jax.Array, inputs: Any, memory: Any) -> tuple[Outputs, Any]:
+        """Outputs for one step of all environments, and what is remembered after it."""
+        return self.outputs(flat, inputs), memory
+
     def outputs(self, flat: jax.Array, inputs: Any) -> Outputs:
         """Raw outputs and values for inputs made by `preprocess`."""
         return self.outputs_of(self.unravel(flat), inputs)
@@ -83,11 +94,19 @@ class Policy:
         return Outputs(raw, value, self.unravel(flat)["heads"])
 
 
+PolicyT = TypeVar("PolicyT", bound=Policy)
+
+
 def assemble_policy(
-    inputs: Inputs, network: Network, heads: Heads, num_values: int = 0, log_std_start: float = 0.0
-) -> Policy:
+    inputs: Inputs,
+    network: Any,
+    heads: Heads,
+    num_values: int = 0,
+    log_std_start: float = 0.0,
+    kind: type[PolicyT] = Policy,  # type: ignore[assignment]
+) -> PolicyT:
     """The policy of these parts; without values where critics, if there are any, are apart."""
-    policy = Policy(inputs, network, heads, make_to_env(heads.spec), num_values, log_std_start, lambda flat: flat)
+    policy = kind(inputs, network, heads, make_to_env(heads.spec), num_values, log_std_start, lambda flat: flat)
     tree = policy._init_tree(jax.random.key(0))
     return replace(policy, unravel=unraveller(tree), num_params=sum(np.size(leaf) for leaf in jax.tree.leaves(tree)))
 

@@ -13,10 +13,13 @@ import numpy as np
 import optax
 
 from batchwright.data.arrays import BoolTNM, FloatTN, FloatTND, Tree
+from batchwright.data.rollout import Rollout
 from batchwright.learn import weighting as learned
 from batchwright.nets.policy import Policy
+from batchwright.on_policy.algorithms import Targets
+from batchwright.on_policy.component_stats import reward_columns
 from batchwright.on_policy.on_policy_settings import UpdateSettings
-from batchwright.on_policy.on_policy_state import ComponentScales, TrainState, WeightingState
+from batchwright.on_policy.on_policy_state import ComponentScales, Hyper, TrainState, WeightingState
 
 
 class PolicyInputs(NamedTuple):
@@ -80,6 +83,38 @@ def combine(
         for part, value in shown.items()
     }
     return Combined(jnp.asarray(weight), state, metrics)
+
+
+def component_rewards(
+    settings: UpdateSettings, rollout: Rollout, hyper: Hyper, next_value_TNC: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """(scaled rewards, values of successors) [T, N, C] of every column."""
+    assert hyper.components is not None
+    valid = rollout.valid.astype(jnp.float32)[..., None]
+    reward = (reward_columns(rollout) - hyper.components.shift) * hyper.components.factor * valid
+    if settings.success_head:  # an episode has one success: nothing of it comes after a time limit
+        ended = rollout.terminated | rollout.truncated
+        next_value_TNC = next_value_TNC.at[..., -1].multiply(1.0 - ended)
+    return reward, next_value_TNC
+
+
+def weigh_components(
+    policy: Policy,
+    settings: UpdateSettings,
+    train: TrainState,
+    rows: PolicyInputs,
+    value_TNC: jax.Array,
+    targets: Targets,
+    hyper: Hyper,
+) -> tuple[tuple[jax.Array, ...], Combined]:
+    """((advantages, values, value targets) [T, N] of the weighted sum of the components, how they are weighed)."""
+    assert hyper.components is not None
+    unit, size = jnp.asarray(hyper.components.unit), len(settings.components)
+    mixed = combine(policy, settings, train, rows, targets.advantage * unit, hyper.components)
+    # In the units of the environment's reward, or balanced; divided like the plain sum where that is normalised.
+    counts = mixed.weight * unit[:size] / hyper.reward_scale
+    columns = targets.advantage, value_TNC, targets.value_target
+    return tuple((column[..., :size] * counts).sum(-1) for column in columns), mixed
 
 
 def _step(

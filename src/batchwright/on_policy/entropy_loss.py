@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from batchwright.nets.heads import Heads
+from batchwright.nets import masked_actions
+from batchwright.nets.heads import Head, Heads
 from batchwright.on_policy.on_policy_state import Hyper, TransitionRows
 
 
@@ -30,15 +31,36 @@ def entropy_loss(heads: Heads, entropy_BH: jax.Array, rows: TransitionRows, hype
 
 def mean_when_free(heads: Heads, entropy_BH: jax.Array, rows: TransitionRows) -> tuple[jax.Array, jax.Array]:
     """(mean entropy [H] over the rows where a head has something to decide, how many rows that is [H])."""
-    free_H = (heads.freedom(rows.action, rows.mask) * rows.weight[:, None]).sum(0)
-    total_H = (entropy_BH * rows.weight[:, None]).sum(0)
+    free_H = _sum_rows(freedom(heads, rows.action, rows.mask), rows)
+    total_H = _sum_rows(entropy_BH, rows)
     return total_H / jnp.where(free_H > 0, free_H, 1.0), free_H
+
+
+def freedom(heads: Heads, action_BD: jax.Array, mask_BM: jax.Array | None = None) -> jax.Array:
+    """The share [B, H] of each head's numbers that mask and choices leave free."""
+    parts = [_freedom(head, action_BD, mask_BM) for head in heads.heads]
+    return jnp.stack(jnp.broadcast_arrays(*parts), -1)
+
+
+def _freedom(head: Head, action: jax.Array, mask: jax.Array | None) -> jax.Array:
+    if head.condition is not None:
+        return head.condition.used(action).mean(-1)
+    if mask is None or head.kind == "box":
+        return jnp.ones(action.shape[:-1])
+    if head.kind == "bits":
+        return masked_actions.free_bits(mask[..., head.mask])[0].mean(-1)
+    return masked_actions.free_choice(mask[..., head.mask])
 
 
 def head_metrics(heads: Heads, entropy_BH: jax.Array, kl_BH: jax.Array, rows: TransitionRows) -> dict[str, jax.Array]:
     """`entropy/HEAD` over the rows where the head has something to decide, `kl/HEAD` over all rows."""
     mean_H, _ = mean_when_free(heads, entropy_BH, rows)
-    kl_H = (kl_BH * rows.weight[:, None]).sum(0) / jnp.maximum(rows.weight.sum(), 1.0)
+    kl_H = _sum_rows(kl_BH, rows) / jnp.maximum(rows.weight.sum(), 1.0)
     names = [head.name for head in heads.heads]
     entropies = {f"entropy/{name}": mean_H[h] for h, name in enumerate(names)}
     return entropies | {f"kl/{name}": kl_H[h] for h, name in enumerate(names)}
+
+
+def _sum_rows(each_BH: jax.Array, rows: TransitionRows) -> jax.Array:
+    """The sum [H] over transitions; rows may be sequences of them."""
+    return (each_BH * rows.weight[..., None]).sum(tuple(range(each_BH.ndim - 1)))

@@ -14,12 +14,12 @@ from batchwright.data.rollout import Rollout
 from batchwright.nets.normalise import ObsStats
 from batchwright.nets.param_roles import param_roles
 from batchwright.nets.policy import Policy
+from batchwright.on_policy.kl_adaptive import adapt_learning_rate
 from batchwright.on_policy.on_policy_settings import UpdateSettings
 from batchwright.on_policy.on_policy_state import Hyper, TrainState, TransitionRows
 from batchwright.on_policy.on_policy_update import (
     PackedMetrics,
     Update,
-    adapt_learning_rate,
     final_metrics,
     gradient_noise,
     make_minibatch_step,

@@ -6,12 +6,17 @@ from batchwright.core.errors import UserError
 from batchwright.envs.engines import Engine
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.envs.reward_components import NO_COMPONENTS
+from batchwright.nets.head_layout import make_heads
+from batchwright.nets.networks import Inputs
 from batchwright.nets.policy import NetworkMaker, Policy
 from batchwright.nets.policy_factory import make_policy
+from batchwright.nets.recurrent_policy import make_recurrent_policy
 from batchwright.on_policy.episode_learner import EpisodeLearner
 from batchwright.on_policy.on_policy_learner import OnPolicyLearner
 from batchwright.on_policy.on_policy_settings import OnPolicySettings
+from batchwright.on_policy.recurrent_learner import RecurrentLearner
 from batchwright.on_policy.remedies import refuse_unable_to_act
+from batchwright.planning.network_plan import OWN_NETWORK
 from batchwright.planning.plan import Plan
 from batchwright.runs.shared_programs import SharedPrograms, make_shared_engine
 
@@ -39,16 +44,29 @@ def make_on_policy_learner(
     )
     policy = make_on_policy_policy(settings, engine, network)
     kind = OnPolicyLearner if settings.rollout_episodes is None else EpisodeLearner
+    kind = RecurrentLearner if settings.network.memory is not None else kind
     shared = programs if network is None else None  # a network of the caller's has no key
     return kind(plan, settings, env, engine, policy, on_event, shared)
 
 
 def make_on_policy_policy(settings: OnPolicySettings, engine: Engine, network: NetworkMaker | None = None) -> Policy:
     """The policy for an engine's spaces, with one value per reward component, and one for success if it is a target."""
+    memory, num_values = settings.network.memory, max(1, len(engine.reward_names)) + settings.update.success_head
+    if memory is not None:
+        return make_recurrent_policy(
+            Inputs(engine.observation),
+            make_heads(engine.action, engine.action_activity),
+            num_values,
+            memory.kind,
+            memory.size,
+            hidden=settings.network.hidden,
+            activation=settings.network.activation,
+            log_std_start=settings.network.log_std_start,
+        )
     return make_policy(
         engine.observation,
         engine.action,
-        num_values=max(1, len(engine.reward_names)) + settings.update.success_head,
+        num_values=num_values,
         hidden=settings.network.hidden,
         activation=settings.network.activation,
         log_std_start=settings.network.log_std_start,
@@ -60,7 +78,15 @@ def make_on_policy_policy(settings: OnPolicySettings, engine: Engine, network: N
 def refuse_untrainable_on_policy(plan: Plan) -> None:
     """Refuses plans that are made for other trainers; called before a run directory is made."""
     refuse_unable_to_act(plan)
-    if plan.get("num_agents", 1) > 1 or plan.get("seq_length", 1) > 1:
+    if plan.get("num_agents", 1) > 1:
+        raise UserError("several agents are planned for other trainers only.", ["--for rl_games"])
+    if plan.get("memory") is None and plan.get("seq_length", 1) > 1:
         raise UserError(
-            "several agents and recurrent sequences are planned for other trainers only.", ["--for rl_games"]
+            "--seq-length cuts rollouts into sequences, and the policy has no memory that would learn from them.",
+            ["--memory gru", "leave out --seq-length", "--for rl_games"],
+        )
+    if plan.get("memory") is not None and plan["hidden"] == OWN_NETWORK:
+        raise UserError(
+            "--memory is a part of the built-in networks; a network that you bring has none.",
+            ["leave out --memory", "leave out network="],
         )

@@ -40,6 +40,17 @@ class UpdateSettings:
 
 
 @dataclass(frozen=True)
+class MemorySettings:
+    """The memory of a policy, and the sequences that it learns from."""
+
+    kind: str
+    """`gru` or `lstm`."""
+    size: int
+    """Units."""
+    seq_length: int
+
+
+@dataclass(frozen=True)
 class NetworkSettings:
     """The policy network."""
 
@@ -49,6 +60,7 @@ class NetworkSettings:
     log_std_start: float
     passed_in: bool
     """Whether the caller brings the network."""
+    memory: MemorySettings | None = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +214,13 @@ def _network_settings(plan: Plan) -> NetworkSettings:
         activation=plan.get("activation", "tanh"),
         log_std_start=plan["log_std_start"],
         passed_in=plan["hidden"] == OWN_NETWORK,
+        memory=_memory_settings(plan),
     )
+
+
+def _memory_settings(plan: Plan) -> MemorySettings | None:
+    kind = plan.get("memory")
+    return None if kind is None else MemorySettings(kind, plan["memory_size"], plan["seq_length"])
 
 
 def _component_settings(plan: Plan) -> ComponentSettings:

@@ -19,11 +19,16 @@ from batchwright.envs.masks import choice_groups
 from batchwright.learn.returns import explained_variance, normalise_advantages
 from batchwright.nets.normalise import ObsStats, batch_moments
 from batchwright.nets.param_roles import ParamRoles, param_roles
-from batchwright.nets.policy import Policy, join_leaves
+from batchwright.nets.policy import Outputs, Policy, join_leaves
 from batchwright.on_policy.algorithms import RolloutValues, find_algorithm, kl_estimate, value_loss
-from batchwright.on_policy.component_stats import reward_columns
-from batchwright.on_policy.component_weighting import PolicyInputs, combine, start_weighting_state
+from batchwright.on_policy.component_weighting import (
+    PolicyInputs,
+    component_rewards,
+    start_weighting_state,
+    weigh_components,
+)
 from batchwright.on_policy.entropy_loss import entropy_loss, head_metrics
+from batchwright.on_policy.kl_adaptive import adapt_learning_rate
 from batchwright.on_policy.large_minibatches import sum_over_pieces
 from batchwright.on_policy.on_policy_settings import UpdateSettings
 from batchwright.on_policy.on_policy_state import Hyper, Metrics, TrainState, TransitionRows, WeightingState
@@ -64,6 +69,9 @@ class PreparedRollout(NamedTuple):
     """After its own step, where the weights of components are learned."""
 
 
+Prepare = Callable[[Policy, UpdateSettings, TrainState, Rollout, ObsStats, Hyper], PreparedRollout]
+
+
 def make_optimiser(settings: UpdateSettings) -> optax.GradientTransformation:
     return optax.scale_by_adam(settings.adam_beta1, settings.adam_beta2, settings.adam_eps)
 
@@ -76,26 +84,30 @@ def start_train_state(params: jax.Array, settings: UpdateSettings) -> TrainState
     return TrainState(params, make_optimiser(settings).init(params), zero, one, weighting)
 
 
-def make_update(policy: Policy, settings: UpdateSettings, rows: int, value_only: np.ndarray) -> Update:
-    """The update for rollouts of so many rows; compile it. The order of rows is [E, B].
+def make_update(
+    policy: Policy, settings: UpdateSettings, rows: int, value_only: np.ndarray, prepare: Prepare | None = None
+) -> Update:
+    """The update for rollouts that `prepare` cuts into so many rows; compile it. The order of rows is [E, B].
 
     `value_only` marks the parameters that move the values alone: the critic may have a learning rate of its own.
     """
     position_MS, inside_MS = layout(rows, settings.minibatches)
+    prepare = prepare or prepare_rollout
     minibatch_step, roles = make_minibatch_step(policy, settings, value_only), param_roles(policy)
 
     def update(
         train: TrainState, rollout: Rollout, stats: ObsStats, hyper: Hyper, order_EB: jax.Array
     ) -> tuple[TrainState, PackedMetrics]:
-        prepared = prepare_rollout(policy, settings, train, rollout, stats, hyper)
+        prepared = prepare(policy, settings, train, rollout, stats, hyper)
         train = train._replace(weighting=prepared.weighting)
+        inside = inside_MS.reshape(*inside_MS.shape, *(1 for _ in prepared.rows.weight.shape[1:]))
 
         def epoch(carry: Any, turn: tuple[jax.Array, jax.Array]) -> Any:
             train, stopped = carry
             number, order_B = turn
             index = cut(order_B, position_MS)
             minibatches = jax.tree.map(lambda column: column[index], prepared.rows)
-            minibatches = minibatches._replace(weight=minibatches.weight * inside_MS)
+            minibatches = minibatches._replace(weight=minibatches.weight * inside)
             start = train, stopped, jnp.zeros_like(train.params)
             (train, stopped, total), metrics_M = jax.lax.scan(
                 lambda carry, minibatch: minibatch_step(carry, minibatch, hyper), start, minibatches
@@ -107,7 +119,7 @@ def make_update(policy: Policy, settings: UpdateSettings, rows: int, value_only:
         (train, _), (metrics_EM, mean_square_ER) = jax.lax.scan(epoch, (train, jnp.zeros((), bool)), epochs)
         metrics = summarise_updates(metrics_EM)
         if settings.minibatches > 1:
-            metrics |= gradient_noise(metrics_EM, mean_square_ER, settings.minibatches, rows)
+            metrics |= gradient_noise(metrics_EM, mean_square_ER, settings.minibatches, prepared.rows.weight.size)
         return train, PackedMetrics.pack(metrics | prepared.metrics | final_metrics(train, hyper))
 
     return update
@@ -116,26 +128,37 @@ def make_update(policy: Policy, settings: UpdateSettings, rows: int, value_only:
 def prepare_rollout(
     policy: Policy, settings: UpdateSettings, train: TrainState, rollout: Rollout, stats: ObsStats, hyper: Hyper
 ) -> PreparedRollout:
-    """Values, log-probs and advantages of the whole rollout in one pass."""
-    inputs = policy.preprocess(rollout.obs, stats)
+    """Values, log-probs and advantages of the whole rollout in one pass, as B rows."""
+    inputs, final = policy.preprocess(rollout.obs, stats), None
     out = policy.outputs_in_turn(train.params, inputs)
+    if rollout.final_obs is not None:
+        final = policy.outputs_in_turn(train.params, policy.preprocess(rollout.final_obs, stats)).value
+    acted = jax.tree.map(lambda x: x[: rollout.reward.shape[0]], inputs)
+    prepared = weigh_rollout(policy, settings, train, rollout, hyper, acted, out, final)
+    return prepared._replace(rows=jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), prepared.rows))
+
+
+def weigh_rollout(
+    policy: Policy,
+    settings: UpdateSettings,
+    train: TrainState,
+    rollout: Rollout,
+    hyper: Hyper,
+    inputs: Any,
+    out: Outputs,
+    final_value: jax.Array | None,
+) -> PreparedRollout:
+    """Rows [T, N] with log-probs and advantages, from outputs [T + 1, N] and, where rows have them, last values."""
     steps = rollout.reward.shape[0]
-    acted = jax.tree.map(lambda x: x[:steps], inputs)
     head_log_prob = policy.heads.log_prob(out.params, out.raw[:steps], rollout.action, rollout.mask)
     weight = rollout.valid.astype(jnp.float32)
-    values = _rollout_values(policy, settings, train.params, rollout, stats, hyper, out.value)
+    values = _rollout_values(settings, rollout, hyper, out.value, final_value)
     targets = find_algorithm(settings.algo).targets(values, hyper, settings.baseline)
     metrics, weighting = rollout_metrics(policy, rollout), train.weighting
     if settings.components:
-        assert hyper.components is not None
-        unit, size = jnp.asarray(hyper.components.unit), len(settings.components)
-        policy_inputs = PolicyInputs(acted, rollout.action, weight, rollout.mask)
-        mixed = combine(policy, settings, train, policy_inputs, targets.advantage * unit, hyper.components)
-        # In the units of the environment's reward, or balanced; divided like the plain sum where that is normalised.
-        counts, weighting = mixed.weight * unit[:size] / hyper.reward_scale, mixed.weighting
-        advantage, value, target = (
-            (column[..., :size] * counts).sum(-1) for column in (targets.advantage, values.value, targets.value_target)
-        )
+        policy_inputs = PolicyInputs(inputs, rollout.action, weight, rollout.mask)
+        sums, mixed = weigh_components(policy, settings, train, policy_inputs, values.value, targets, hyper)
+        (advantage, value, target), weighting = sums, mixed.weighting
         metrics |= mixed.metrics | value_metrics(value, target, weight)
     else:
         advantage = targets.advantage.sum(-1)
@@ -143,7 +166,7 @@ def prepare_rollout(
     if settings.advantage_norm == "rollout":
         advantage = normalise_advantages(advantage, weight)
     rows = TransitionRows(
-        inputs=acted,
+        inputs=inputs,
         action=rollout.action,
         log_prob=head_log_prob.sum(-1),
         advantage=advantage,
@@ -153,33 +176,22 @@ def prepare_rollout(
         mask=rollout.mask,
         head_log_prob=head_log_prob if len(policy.heads.heads) > 1 else None,
     )
-    return PreparedRollout(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows), metrics, weighting)
+    return PreparedRollout(rows, metrics, weighting)
 
 
 def _rollout_values(
-    policy: Policy,
-    settings: UpdateSettings,
-    params: jax.Array,
-    rollout: Rollout,
-    stats: ObsStats,
-    hyper: Hyper,
-    value: jax.Array,
+    settings: UpdateSettings, rollout: Rollout, hyper: Hyper, value: jax.Array, final_value: jax.Array | None
 ) -> RolloutValues:
     """Scaled rewards and values of a rollout; `value` [T + 1, N, K] is on the scale that values are learned on."""
     steps = rollout.reward.shape[0]
     ended = rollout.terminated | rollout.truncated
     real = value * hyper.value_std + hyper.value_mean
     now, after = real[:steps], real[1:]
-    if rollout.final_obs is not None:
-        final = policy.outputs_in_turn(params, policy.preprocess(rollout.final_obs, stats)).value
-        after = jnp.where(ended[..., None], final * hyper.value_std + hyper.value_mean, after)
+    if final_value is not None:
+        after = jnp.where(ended[..., None], final_value * hyper.value_std + hyper.value_mean, after)
     if not settings.components:
         return RolloutValues(rollout.reward / hyper.reward_scale, now, after, rollout.terminated, ended)
-    assert hyper.components is not None
-    valid = rollout.valid.astype(jnp.float32)[..., None]
-    reward = (reward_columns(rollout) - hyper.components.shift) * hyper.components.factor * valid
-    if settings.success_head:  # an episode has one success: nothing of it comes after a time limit
-        after = after.at[..., -1].multiply(1.0 - ended)
+    reward, after = component_rewards(settings, rollout, hyper, after)
     return RolloutValues(reward, now, after, rollout.terminated, ended)
 
 
@@ -275,18 +287,6 @@ def current_learning_rate(train: TrainState, hyper: Hyper) -> jax.Array:
     """The learning rate of the last update: scheduled, adapted, warmed up."""
     warm = jnp.minimum(1.0, train.updates / jnp.maximum(hyper.warmup_updates, 1.0))
     return jnp.asarray(hyper.learning_rate * train.learning_rate_factor * warm)
-
-
-def adapt_learning_rate(train: TrainState, metrics_M: Metrics, hyper: Hyper, first: jax.Array) -> TrainState:
-    """The learning rate down by 1.5 above twice the target KL, up by 1.5 below half of it.
-
-    The KL before the first update of a rollout is 0 at any rate, and after a stop nothing moves: both are left out.
-    """
-    counts = metrics_M["measured"].at[0].multiply(jnp.where(first, 0.0, 1.0))
-    kl = (metrics_M["kl"] * counts).sum() / jnp.maximum(counts.sum(), 1.0)
-    factor = jnp.where(kl > 2 * hyper.kl_target, 1 / 1.5, jnp.where(kl < hyper.kl_target / 2, 1.5, 1.0))
-    factor = jnp.where(counts.sum() > 0, factor, 1.0)
-    return train._replace(learning_rate_factor=jnp.clip(train.learning_rate_factor * factor, 1e-2, 1e2))
 
 
 def final_metrics(train: TrainState, hyper: Hyper) -> Metrics:

@@ -38,12 +38,13 @@ def good_state(state: OnPolicyState) -> GoodState:
 
 
 def refuse_unable_to_act(plan: Plan) -> None:
-    """Remedies are written for on-policy rollouts by steps without reward components."""
+    """Remedies are written for on-policy rollouts by steps without reward components or memory."""
     if plan.get("doctor") != "act":
         return
-    if plan.regime != "on-policy" or plan.get("rollout_episodes") or plan.get("components"):
+    if plan.regime != "on-policy" or any(plan.get(name) for name in ("rollout_episodes", "components", "memory")):
         raise UserError(
-            "--doctor act treats on-policy training by steps, without components; elsewhere the doctor only speaks.",
+            "--doctor act treats on-policy training by steps, without components or memory; elsewhere the doctor only "
+            "speaks.",
             ["--doctor say"],
         )
 

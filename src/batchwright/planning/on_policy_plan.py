@@ -11,6 +11,7 @@ from batchwright.core.machine import Machine
 from batchwright.planning import exact, on_policy_learning, rules, scaling
 from batchwright.planning.defaults import DEFAULT_TOTAL_STEPS, DEFAULTS, ENTROPY_START, EPISODES_PER_ROLLOUT
 from batchwright.planning.ledger import Ledger
+from batchwright.planning.memory_plan import refuse_memory_contradictions, seq_length_of, settle_memory
 from batchwright.planning.plan import Plan, TaskFacts
 from batchwright.planning.process_memory import settle_on_policy_memory
 from batchwright.planning.quantity import counted
@@ -35,6 +36,7 @@ def plan_on_policy(
     ledger = Ledger(resolved, measured)
     ledger.refuse_foreign(ON_POLICY)
     _refuse_contradictions(ledger)
+    refuse_memory_contradictions(ledger)
     held = scaling.Held()
     if scaling.needs_reference(resolved):
         held = scaling.held_values(resolved, _plan_without_flags(resolved, task, machine))
@@ -70,15 +72,14 @@ def _plan_steps(ledger: Ledger, task: TaskFacts, held: scaling.Held, divide_exac
     defaults = DEFAULTS[ledger.config.algo]
     num_envs = ledger.setting("num_envs", defaults.num_envs, "a start; training measures what the machine handles")
     num_agents = ledger.stated("num_agents") or 1
-    seq_length = ledger.stated("seq_length") or 1
+    seq_length = seq_length_of(ledger)
     _settle_rollout_steps(ledger, task, held, num_envs * num_agents, seq_length)
     rollout_steps = int(ledger.quantities["rollout_steps"].value or 1)
     factors = f"{counted(num_envs, 'env')} x {counted(rollout_steps, 'step')}"
     if ledger.stated("num_agents") is not None:
         ledger.adopt("num_agents", num_agents, "agents")
         factors += f" x {counted(num_agents, 'agent')}"
-    if ledger.stated("seq_length") is not None:
-        ledger.adopt("seq_length", seq_length, "steps")
+    settle_memory(ledger)
     rollout = num_envs * rollout_steps * num_agents
     ledger.settle("rollout_transitions", rollout, "transitions", factors)
     if held.minibatch is not None and rollout < held.minibatch:
@@ -222,7 +223,7 @@ def _refuse_disagreement(ledger: Ledger, rollout: int, seq_length: int) -> None:
 def _steps_for(ledger: Ledger, transitions: int) -> int:
     """Rollout steps that collect at least so many transitions."""
     per_step = int(ledger.quantities["num_envs"].value or 1) * (ledger.stated("num_agents") or 1)
-    seq_length = ledger.stated("seq_length") or 1
+    seq_length = seq_length_of(ledger)
     steps = -(-transitions // per_step)
     return -(-steps // seq_length) * seq_length
 

@@ -11,6 +11,7 @@ from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine
 from batchwright.planning.ledger import Ledger
 from batchwright.planning.memory import DTYPE_BYTES, GOOD_SHARE, MIB, show_bytes
+from batchwright.planning.memory_plan import memory_numbers, seq_length_of
 from batchwright.planning.network_plan import CONV_FEATURES, conv_layers_for, image_size, parse_hidden
 from batchwright.planning.plan import TaskFacts
 from batchwright.planning.quantity import counted
@@ -206,10 +207,24 @@ def _on_policy_size(ledger: Ledger, task: TaskFacts) -> OnPolicySize | None:
 def _network(ledger: Ledger, task: TaskFacts, networks: int) -> NetworkBytes:
     """Activations by the planned layers; a network that the caller passes in counts as two layers of 64."""
     shape = task.obs_shape or (1,)
+    if "memory" in ledger.quantities:
+        return _recurrent_network(ledger, task)
     if _is_image(task):
         return image_network(*image_size(shape))
     hidden = parse_hidden(str(ledger.quantities["hidden"].value)) or (64, 64)
     return vector_network(math.prod(shape), hidden, networks)
+
+
+def _recurrent_network(ledger: Ledger, task: TaskFacts) -> NetworkBytes:
+    """Encoder, cell and towers: the whole minibatch is unrolled at once, images of one step at a time."""
+    shape, (units, gates) = task.obs_shape or (1,), memory_numbers(ledger)
+    hidden = () if _is_image(task) else parse_hidden(str(ledger.quantities["hidden"].value)) or (64, 64)
+    encoded = image_network(*image_size(shape)) if _is_image(task) else vector_network(math.prod(shape), hidden[:1], 1)
+    features = CONV_FEATURES if _is_image(task) else hidden[0]
+    towers = vector_network(units, hidden[1:], ACTOR_AND_CRITIC)
+    row = 4 * (features + (2 * gates + 2) * units)
+    params = encoded.params + gates * units * (features + units + 2) + towers.params
+    return NetworkBytes(encoded.forward + row, encoded.gradient + towers.gradient + GRADIENT_COPIES * row, params)
 
 
 def _refuse_too_large(
@@ -237,7 +252,7 @@ def _what_fits(ledger: Ledger, size: OnPolicySize, machine: Machine) -> list[str
 
     by_episodes = ledger.config.experience.by_episodes
     name = "rollout_episodes" if by_episodes else "rollout_steps"
-    count, unit = int(ledger.quantities[name].value or 1), ledger.stated("seq_length") or 1
+    count, unit = int(ledger.quantities[name].value or 1), seq_length_of(ledger)
     units = _largest(count // unit, lambda n: fits(size.num_envs, size.rollout * n * unit // count))
     found = [f"--{name.replace('_', '-')} {units * unit}"] if units else []
     if not by_episodes:

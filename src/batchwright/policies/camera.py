@@ -60,6 +60,7 @@ class GymnasiumCamera:
 
     def play(self, seed: int, most_frames: int) -> list[np.ndarray]:
         env = self._env
+        self._policy.reset()
         obs, info = env.reset(seed=seed)
         frames: list[Any] = [self._picture(obs)]
         ended, most = False, min(most_frames, 1 + (self._limit_steps or most_frames))
@@ -90,6 +91,7 @@ class EnvPoolCamera:
         self._engine = engine
 
     def play(self, seed: int, most_frames: int) -> list[np.ndarray]:
+        self._policy.reset()
         obs = self._engine.start(seed)
         frames, ended = [self._engine.render()], False
         while not ended and len(frames) < most_frames:

@@ -9,6 +9,7 @@ import numpy as np
 ACTIVATIONS = {
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
 }
 
@@ -28,6 +29,9 @@ OPS = {
     "conv": conv,
     "dense": lambda x, w, b: x @ w + b,
     "activate": lambda x, name: ACTIVATIONS[name](x),
+    "plus": lambda x, y: x + y,
+    "minus": lambda x, y: x - y,
+    "times": lambda x, y: x * y,
     "allow": lambda x, mask: np.where(mask, x, np.float32(-1e30)),
     "argmax": lambda x, start: x.argmax(-1)[:, None] + start,
     "bits": lambda x: (x > 0).astype(np.int64),
@@ -44,17 +48,27 @@ def _build(tree, found):
 
 
 class Policy:
-    """Call it with one observation, and with `mask` (one row of booleans) where the environment masks actions."""
+    """Call it with one observation, and with `mask` (one row of booleans) where the environment masks actions.
+
+    A policy with memory remembers the observations of its calls: call `reset` before every episode.
+    """
 
     def __init__(self, path):
         with np.load(path, allow_pickle=False) as file:
             self.arrays = {name: file[name] for name in file.files}
         self.program = json.loads(str(self.arrays.pop("program")))
+        self.reset()
+
+    def reset(self):
+        self.memory = np.zeros((1, (self.program["memory"] or [0])[0]), np.float32)
 
     def __call__(self, obs, mask=None):
         found = {**self.arrays, "mask": np.ones((1, self.program["mask"]), bool) if mask is None else mask[None]}
+        found["memory"] = self.memory
         for name, dtype, _, path in self.program["inputs"]:
             found[name] = np.asarray(functools.reduce(operator.getitem, path, obs), dtype)[None]
         for op, out, inputs, options in self.program["steps"]:
             found[out] = OPS[op](*(found[name] for name in inputs), **options)
+        if self.program["memory"]:
+            self.memory = found[self.program["memory"][1]]
         return _build(self.program["action"], found)

@@ -17,7 +17,10 @@ FORBIDDEN = np.float32(-1e30)
 
 def to_onnx(program: PolicyProgram, about: dict[str, str]) -> bytes:
     """The bytes of a model with one input per leaf of the observation, `mask` where there are masks, and one output
-    per leaf of the action; the first axis is the batch."""
+    per leaf of the action; the first axis is the batch.
+
+    A policy with memory takes `memory`, zeros at the start of an episode, and gives `memory_after` for the next step.
+    """
     try:
         import onnx
     except ImportError:
@@ -98,7 +101,16 @@ class _Graph:
         self._node("Gemm", inputs, out)
 
     def add_activate(self, out: str, inputs: list[str], name: str) -> None:
-        self._node({"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}[name], inputs, out)
+        self._node({"tanh": "Tanh", "relu": "Relu", "elu": "Elu", "sigmoid": "Sigmoid"}[name], inputs, out)
+
+    def add_plus(self, out: str, inputs: list[str]) -> None:
+        self._node("Add", inputs, out)
+
+    def add_minus(self, out: str, inputs: list[str]) -> None:
+        self._node("Sub", inputs, out)
+
+    def add_times(self, out: str, inputs: list[str]) -> None:
+        self._node("Mul", inputs, out)
 
     def add_allow(self, out: str, inputs: list[str]) -> None:
         x, mask = inputs
@@ -135,6 +147,11 @@ class _Graph:
         inputs = [(port.name, port.dtype, port.shape) for port in program.inputs]
         inputs += [("mask", "bool", (program.mask,))] if program.mask else []
         outputs = [(names[port.name], port.dtype, port.shape) for port in program.outputs]
+        if program.memory is not None:
+            size, after = program.memory
+            self._node("Identity", [after], "memory_after")
+            inputs.append(("memory", "float32", (size,)))
+            outputs.append(("memory_after", "float32", (size,)))
         of = self._onnx.numpy_helper.from_array
         graph = helper.make_graph(
             self._nodes,

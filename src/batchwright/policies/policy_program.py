@@ -45,6 +45,8 @@ class PolicyProgram:
     outputs: list[Port] = field(default_factory=list)
     mask: int = 0
     """Booleans of one mask; 0 where the environment masks nothing."""
+    memory: tuple[int, str] | None = None
+    """(numbers that are remembered, name of what is remembered after the step); None where nothing is."""
     action: Any = None
     """The tree of the action with names of outputs in the place of its leaves."""
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
@@ -67,6 +69,7 @@ class PolicyProgram:
             "inputs": [port.to_json() for port in self.inputs],
             "outputs": [port.to_json() for port in self.outputs],
             "mask": self.mask,
+            "memory": None if self.memory is None else list(self.memory),
             "action": self.action,
             "steps": [list(step) for step in self.steps],
         }
@@ -136,14 +139,64 @@ def _network(
         width = np.shape(tree["first"]["w"])[-1] // 2
         first = {"w": tree["first"]["w"][:, :width], "b": tree["first"]["b"][:width]}
         return _tower(program, x, [first, *tree["actor"]], activation)
+    if "cell" in tree:
+        return _remember(program, tree, x, "relu" if images else activation)
     if "trunk" in tree:
         return _tower(program, x, [tree["trunk"], tree["actor"]], "relu")
     return _tower(program, x, tree["tower"], "relu" if images else activation)
 
 
+def _remember(program: PolicyProgram, tree: Any, x: str, activation: str) -> str:
+    """The raw outputs of a network with memory (`nets.recurrent_networks`); "memory" is an input of every step."""
+    units = np.shape(tree["cell"]["u"])[0]
+    x = program.add("activate", [_dense(program, x, tree["encoder"])], name=activation)
+    taken = _dense(program, x, tree["cell"])
+    state = program.add("columns", ["memory"], start=0, stop=units)
+    kept = _dense(program, state, {"w": tree["cell"]["u"], "b": tree["cell"]["c"]})
+    is_gru = np.shape(tree["cell"]["u"])[1] == 3 * units
+    output, memory = _gru(program, taken, kept, state, units) if is_gru else _lstm(program, taken, kept, units)
+    program.memory = (units if is_gru else 2 * units, memory)
+    return _tower(program, output, tree["actor"], activation)
+
+
+def _gru(program: PolicyProgram, taken: str, kept: str, state: str, units: int) -> tuple[str, str]:
+    """(what is read, what is remembered) after one step."""
+    parts = [[_part(program, x, k, units) for k in range(3)] for x in (taken, kept)]
+    reset, keep = (_gate(program, program.add("plus", [parts[0][k], parts[1][k]])) for k in range(2))
+    inner = program.add("plus", [parts[0][2], program.add("times", [reset, parts[1][2]])])
+    candidate = program.add("activate", [inner], name="tanh")
+    change = program.add("times", [keep, program.add("minus", [state, candidate])])
+    after = program.add("plus", [candidate, change])
+    return after, after
+
+
+def _lstm(program: PolicyProgram, taken: str, kept: str, units: int) -> tuple[str, str]:
+    """(what is read, what is remembered) after one step."""
+    both = program.add("plus", [taken, kept])
+    enter, forget, show = (_gate(program, _part(program, both, k, units)) for k in range(3))
+    candidate = program.add("activate", [_part(program, both, 3, units)], name="tanh")
+    before = program.add("columns", ["memory"], start=units, stop=2 * units)
+    old, new = program.add("times", [forget, before]), program.add("times", [enter, candidate])
+    inside = program.add("plus", [old, new])
+    output = program.add("times", [show, program.add("activate", [inside], name="tanh")])
+    return output, program.add("concat", [output, inside])
+
+
+def _part(program: PolicyProgram, x: str, number: int, units: int) -> str:
+    return program.add("columns", [x], start=number * units, stop=(number + 1) * units)
+
+
+def _gate(program: PolicyProgram, x: str) -> str:
+    return program.add("activate", [x], name="sigmoid")
+
+
+def _dense(program: PolicyProgram, x: str, layer: Any) -> str:
+    return program.add("dense", [x, program.constant(layer["w"]), program.constant(layer["b"])])
+
+
 def _tower(program: PolicyProgram, x: str, layers: list[Any], activation: str) -> str:
     for number, layer in enumerate(layers):
-        x = program.add("dense", [x, program.constant(layer["w"]), program.constant(layer["b"])])
+        x = _dense(program, x, layer)
         if number < len(layers) - 1:
             x = program.add("activate", [x], name=activation)
     return x

@@ -35,7 +35,10 @@ PARAMS = ".train.params"
 
 
 class TrainedPolicy:
-    """Call it with one observation of the environment; it gives the environment's own kind of action."""
+    """Call it with one observation of the environment; it gives the environment's own kind of action.
+
+    A policy with memory remembers the observations of its calls: call `reset` before every episode.
+    """
 
     def __init__(
         self, plan: Plan, env: str, policy: Policy, params: np.ndarray, stats: ObsStats, iteration: int
@@ -43,13 +46,21 @@ class TrainedPolicy:
         self.plan, self.env, self.iteration = plan, env, iteration
         self.policy, self.params, self.stats = policy, jnp.asarray(params), stats
         self._calls = 0
+        self.reset()
 
         @jax.jit
-        def act(params: jax.Array, obs: Any, noise: Any, mask: Any) -> Any:
-            out = policy.outputs(params, policy.preprocess(obs, stats))
-            return policy.to_env(policy.heads.sample(out.params, out.raw, noise, mask))
+        def act(params: jax.Array, obs: Any, noise: Any, mask: Any, memory: Any) -> tuple[Any, Any]:
+            out, memory = policy.step(params, policy.preprocess(obs, stats), memory)
+            return policy.to_env(policy.heads.sample(out.params, out.raw, noise, mask)), memory
 
         self._act = act
+
+    def reset(self, episodes: int = 1) -> None:
+        """Forgets what the policy remembers, because episodes begin; nothing where it has no memory.
+
+        `episodes` are those side by side in `act_stored`.
+        """
+        self._memory = self.policy.initial_memory(episodes)
 
     def __call__(self, obs: Any, deterministic: bool = True, mask: Any = None) -> Any:
         """The action for one observation; sampled where `deterministic` is False.
@@ -60,13 +71,14 @@ class TrainedPolicy:
         noise = heads.no_noise((1,)) if deterministic else heads.noise(self._calls, (1,))
         self._calls += not deterministic
         one = jax.tree.map(lambda x: np.asarray(x)[None], self._stored(obs))
-        native = native_tree(heads.spec, self._act(self.params, one, noise, self._row(mask)))
-        return jax.tree.map(lambda x: x[0], native)
+        action, self._memory = self._act(self.params, one, noise, self._row(mask), self._memory)
+        return jax.tree.map(lambda x: x[0], native_tree(heads.spec, action))
 
     def act_stored(self, obs: Any) -> Any:
         """The most likely actions for observations [B, ...] as an engine gives them, as an engine takes them."""
-        count = len(jax.tree.leaves(obs)[0])
-        return jax.tree.map(np.asarray, self._act(self.params, obs, self.policy.heads.no_noise((count,)), None))
+        noise = self.policy.heads.no_noise((len(jax.tree.leaves(obs)[0]),))
+        action, self._memory = self._act(self.params, obs, noise, None, self._memory)
+        return jax.tree.map(np.asarray, action)
 
     def _row(self, mask: Any) -> Any:
         if mask is None:

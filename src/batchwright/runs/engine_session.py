@@ -73,10 +73,11 @@ class EngineSession:
         """Fresh environments from seeds that depend on the iteration alone."""
         engine = self.engine
         seed = self.streams.number("environments", iteration)
+        memory = self.policy.initial_memory(engine.num_envs)
         if isinstance(engine, HostEngine):
-            return start_host(engine, seed)
+            return start_host(engine, seed)._replace(memory=memory)
         assert isinstance(engine, CompiledEngine)
-        state = start_compiled(engine, seed)
+        state = start_compiled(engine, seed)._replace(memory=memory)
         if not engine.saves_state:  # its program holds the address of the old environments
             self.collect = self._make_collect()
         return state

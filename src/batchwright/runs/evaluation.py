@@ -133,10 +133,11 @@ class Evaluator:
         raise AssertionError("unreachable: chunks are counted without end")
 
     def _start(self, seed: int) -> CollectState:
+        memory = self._policy.initial_memory(self._engine.num_envs)
         if isinstance(self._engine, HostEngine):
-            return start_host(self._engine, seed)
+            return start_host(self._engine, seed)._replace(memory=memory)
         assert isinstance(self._engine, CompiledEngine)
-        return start_compiled(self._engine, seed)
+        return start_compiled(self._engine, seed)._replace(memory=memory)
 
     def close(self) -> None:
         self._engine.close()
