@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 demo: $(VENV)/.core
 	$(BIN)/batchwright train CartPole-v1 --show-plan
 
-# Tests of LeRobot run where make lerobot has been run; its install alone takes about two minutes.
+# Tests of LeRobot run where make lerobot has been run, which takes 100 s of CPU time: too long to be done here.
 test: check browser
 	@[ -x $(LEROBOT_VENV)/bin/python ] || echo "no $(LEROBOT_VENV) (make lerobot): tests in LeRobot's environment are left out"
 	$(BIN)/pytest $(WORKERS)
