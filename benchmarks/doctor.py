@@ -44,7 +44,7 @@ ARRAYS = {"learning_rate", "gamma", "gae_lambda", "clip_range", "entropy_start",
 LOST_SHARE = 0.25
 LAST_SHARE = 0.1
 MENDED_SHARE = 0.25
-HEALTHY_SEEDS = {"tuning": (0, 1, 2), "judging": (100, 101, 102)}
+HEALTHY_SEEDS = {"tuning": (0, 1, 2), "judging": (200, 201, 202)}
 
 
 def folder_of(root: Path, key: str, seed: int) -> Path:

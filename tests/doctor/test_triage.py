@@ -13,6 +13,7 @@ from synthetic_runs import HEALTHY_FACTS, healthy, history
 from batchwright.doctor import policy_steps
 from batchwright.doctor.finding import DANGER, WARNING, Finding
 from batchwright.doctor.live import LiveDoctor
+from batchwright.doctor.reference_plan import KnownResult
 from batchwright.doctor.run_history import MOST_RECORDS, Facts, RunHistory
 from batchwright.doctor.text import one_line
 from batchwright.doctor.triage import examine, rank, triage, unexplained, without_contradictions
@@ -85,7 +86,15 @@ def test_a_long_record_is_thinned_evenly_with_both_ends() -> None:
 
 
 NUMBERS = st.one_of(st.none(), st.integers(-3, 10**12), st.floats(), st.text(max_size=3))
-NAMES = st.sampled_from([*healthy(0), "q_mean", "updates_per_step", "kl/a", "kl/b", "nonfinite"])
+EVIDENCE = ("obs_std_median", "action_effect_0", "action_effect_1", "action_effect_2", "action_effect_3")
+ENDS = (
+    "termination_sign",
+    "terminated_length_max",
+    "terminated_at_max",
+    "truncated_length_min",
+    "truncated_length_max",
+)
+NAMES = st.sampled_from([*healthy(0), *EVIDENCE, *ENDS, "q_mean", "updates_per_step", "kl/a", "kl/b", "nonfinite"])
 
 
 FACTS = st.dictionaries(st.sampled_from(list(HEALTHY_FACTS)), st.one_of(st.none(), st.integers(1, 10**9)))
@@ -94,7 +103,9 @@ FACTS = st.dictionaries(st.sampled_from(list(HEALTHY_FACTS)), st.one_of(st.none(
 @given(st.lists(st.dictionaries(NAMES, NUMBERS), max_size=12), FACTS)
 @settings(max_examples=150, deadline=None)
 def test_no_record_crashes_the_doctor(records: list[dict[str, Any]], facts: dict[str, Any]) -> None:
-    for found in triage([healthy(k) | record for k, record in enumerate(records)], Facts(HEALTHY_FACTS | facts)):
+    known = KnownResult("ppo-cartpole", 500.0, 10_000, same_env=True)
+    stated = Facts(HEALTHY_FACTS | facts, pinned=frozenset(facts), reference=HEALTHY_FACTS, known_result=known)
+    for found in triage([healthy(k) | record for k, record in enumerate(records)], stated):
         assert one_line(found)
 
 

@@ -119,6 +119,7 @@ def entropy_coef_too_high(history: RunHistory) -> Finding | None:
         f"{PPO_PAPER}: 0.01 on Atari; {MEASURED}: entropy bonus 1",
         (f"{flag('entropy_start', ENTROPY_START[not _is_continuous(history)])} {flag('entropy_end', 0.0)}",),
         {"entropy_start": start, "entropy_late": late, "entropy_coef": coef},
+        hint=True,
     )
 
 

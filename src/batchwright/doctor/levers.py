@@ -35,7 +35,7 @@ def horizon_decades(value: float, reference: float) -> float:
 
 def trace_decades(value: float, reference: float) -> float:
     """The same of lambda, whose horizon ends at 1."""
-    return math.log10((1 - reference + 0.005) / (1 - value + 0.005))
+    return math.log10(max(1 - reference, 0.0) + 0.005) - math.log10(max(1 - value, 0.0) + 0.005)
 
 
 def above(floor: float) -> Distance:

@@ -188,6 +188,7 @@ def gradient_clip_too_tight(history: RunHistory) -> Finding | None:
         f"{PPO_DETAILS}: global gradient clipping at 0.5",
         (flag("max_grad_norm", 0.5),),
         {"gradient_norm": norm, "max_grad_norm": allowed},
+        hint=not hardly_moves(history),
     )
 
 

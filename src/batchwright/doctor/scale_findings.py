@@ -12,8 +12,8 @@ from batchwright.doctor.run_history import RunHistory
 
 LARGE_OBSERVATION = 5.0
 """Standard deviation from which a first layer saturates: a hint."""
-ODD_ENTRY = 10.0
-"""How many times wider or narrower than most an entry is: a hint."""
+ODD_DECADES = 1.0
+"""How much wider or narrower than most an entry is: a hint."""
 CLEARLY_LARGE, WIDE_RATIO = 50.0, 3e4
 """What is an alarm by itself."""
 MOSTLY_CLIPPED = 0.6
@@ -23,11 +23,15 @@ LEAST_RECORDS = 5
 def observation_scale(history: RunHistory) -> Finding | None:
     """Unnormalised observations that are large, or of which one entry is far wider or narrower than most."""
     largest, narrow, wide = (history.typical(name) for name in ("obs_abs_max", "obs_std_min", "obs_std_max"))
-    if largest is None or narrow is None or wide is None or history.facts.get("normalize_obs"):
+    if largest is None or narrow is None or wide is None or history.facts.get("normalize_obs") or wide <= 0:
         return None
-    middle = history.typical("obs_std_median") or math.sqrt(narrow * wide)
-    apart = max(math.log10(wide / middle), math.log10(middle / narrow)) if narrow > 0 and middle > 0 else 0.0
-    beyond = max(math.log10(max(wide, 1e-9) / LARGE_OBSERVATION), apart - math.log10(ODD_ENTRY))
+    decades = [math.log10(one) if one > 0 else math.log10(wide) for one in (narrow, wide)]
+    median = history.typical("obs_std_median") or 0.0
+    middle = math.log10(median) if median > 0 else sum(decades) / 2  # records of earlier versions have no median
+    beyond = max(
+        decades[1] - math.log10(LARGE_OBSERVATION), decades[1] - middle - ODD_DECADES, middle - decades[0] - ODD_DECADES
+    )
+    middle = 10**middle
     if beyond <= 0:
         return None
     clear = wide > CLEARLY_LARGE or (narrow > 0 and wide / narrow > WIDE_RATIO)
@@ -97,4 +101,5 @@ def actions_clipped(history: RunHistory) -> Finding | None:
         f"{ON_POLICY_STUDY}: initial standard deviation",
         (flag("log_std_start", tuned(history, "log_std_start") or -0.5),),
         {"action_clip_fraction": clipped, "log_std_start": start},
+        hint=True,
     )

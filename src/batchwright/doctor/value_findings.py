@@ -161,6 +161,7 @@ def values_not_learned(history: RunHistory) -> Finding | None:
         f"{PPO_DETAILS}: value coefficient 0.5; {MEASURED}: value weight 0",
         (flag("value_weight", 0.5),),
         {"explained_variance": explained, "value_weight": weight},
+        hint=True,
     )
 
 
