@@ -34,6 +34,7 @@ CASES: dict[str, dict[str, Any]] = {
     "images": {"env": "IdentityImage-v0", **NO_ANNEAL, "hidden": None},
     "sac": {"env": "Pendulum-v1", "algo": "sac", **REPLAY},
     "dqn": {"algo": "dqn", **REPLAY, "epsilon_end": 1.0},
+    "td3": {"env": "Pendulum-v1", "algo": "td3", **REPLAY},
 }
 
 
@@ -123,7 +124,7 @@ def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path: Path) -> N
     assert "is best, last or the number" in refusal(f"eval {path} --checkpoint newest").err
 
 
-@pytest.mark.parametrize("case", ["ppo", "a2c", "reinforce", "hybrid actions", "masks", "images", "sac", "dqn"])
+@pytest.mark.parametrize("case", ["ppo", "a2c", "reinforce", "hybrid actions", "masks", "images", "sac", "dqn", "td3"])
 def test_a_run_starts_from_the_parameters_of_another(case: str, halves: Halves, tmp_path: Path) -> None:
     settings, source = wishes(case), halves(case)
     # A learning rate so small that updates cannot be seen leaves the parameters as they were taken.
