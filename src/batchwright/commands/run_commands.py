@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from batchwright.commands.parser import Parser, add_settings, whole
+from batchwright.commands.train_commands import add_device, choose_device
 from batchwright.commands.trust_question import add_trust, may_run_code
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RUNS, RunDir
@@ -38,7 +39,9 @@ def eval(words: list[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print the statistics as JSON")
     add_trust(parser)
+    add_device(parser)
     stated = parser.read(words)
+    choose_device(stated["device"])
     if stated["video"]:
         refuse_video_format(stated["video"])
     episodes, seed = whole("--episodes", stated["episodes"], 1), whole("--seed", stated["seed"], 0)

@@ -38,6 +38,7 @@ def train(words: list[str]) -> int:
     add_env_kwargs(parser)
     parser.add_argument("--run-dir", metavar="DIR", help="where the run is kept; runs/... when not stated")
     parser.add_argument("--show-plan", action="store_true", help="print the whole plan before training")
+    add_device(parser)
     parser.add_argument("--seeds", metavar="N", help="train this setting over N seeds into one folder with one report")
     _add_workers(parser)
     stated = parser.read(words)
@@ -47,12 +48,13 @@ def train(words: list[str]) -> int:
     stated["env_kwargs"] = env_kwargs_of(stated["env_kwargs"])
     quiet, writers, as_json = (stated.pop(name) for name in ("quiet", "writers", "json"))
     run_dir, show_plan, lines = (stated.pop(name) for name in ("run_dir", "show_plan", "lines"))
-    seeds, workers = stated.pop("seeds"), stated.pop("workers")
+    seeds, workers, device = (stated.pop(name) for name in ("seeds", "workers", "device"))
     if lines != PLAIN and seeds is not None:
         raise UserError("--lines is for one run; of several seeds only the results are shown.", ["leave out --lines"])
     if workers is not None and seeds is None:
         raise UserError("--workers trains several seeds side by side.", [f"--seeds 5 --workers {workers}"])
     count, side_by_side = whole("--seeds", seeds, 1) if seeds else None, whole("--workers", workers or "1", 1)
+    choose_device(device, side_by_side)
 
     from batchwright.api import prepare, resume_seeds, train_prepared
     from batchwright.watch.writers import check_writers
@@ -80,6 +82,9 @@ def resume(words: list[str]) -> int:
     from batchwright.lerobot.lerobot_run import is_dataset_run
 
     run, quiet = stated["run"], stated["quiet"] or stated["json"]
+    if stated["device"] is not None and is_dataset_run(run):
+        raise UserError("--device is for policies; LeRobot chooses by its own settings.", ["leave out --device"])
+    choose_device(stated["device"], whole("--workers", stated["workers"] or "1", 1))
     if is_seed_folder(run):
         return _resume_seeds(run, stated, quiet)
     if is_tuning(run):
@@ -107,6 +112,7 @@ def _resume_parser() -> Parser:
         help="start a run anew that lost its checkpoints; its record is kept beside",
     )
     add_trust(parser)
+    add_device(parser)
     _add_workers(parser)
     for name in LENGTHS:
         text = "make the run longer, or shorter: its new length in all"
@@ -182,6 +188,27 @@ def _add_output(parser: Parser) -> None:
     parser.add_argument(
         "--writers", nargs="+", default=(), metavar="NAME", help="also write metrics to csv, tensorboard, wandb, mlflow"
     )
+
+
+def add_device(parser: Parser) -> None:
+    parser.add_argument("--device", metavar="NAME", help="device to compute on: cpu, gpu, gpu:1 (JAX's first)")
+
+
+def choose_device(name: str | None, processes: int = 1) -> None:
+    """Takes the device that was asked for; seeds side by side are processes of their own."""
+    if name is None:
+        return
+    if processes > 1:
+        raise UserError(
+            "--device is for one process; seeds side by side choose theirs by JAX's variables.",
+            ["JAX_PLATFORMS=cpu batchwright ...", "leave out --workers"],
+        )
+    from batchwright.api import keep_programs
+
+    keep_programs()  # before JAX is imported
+    from batchwright.runs.devices import use_device
+
+    use_device(name)
 
 
 def _add_workers(parser: Parser) -> None:
