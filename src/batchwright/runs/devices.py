@@ -21,4 +21,4 @@ def use_device(name: str) -> None:
     if not 0 <= place < len(found):
         here = [f"{device.platform}:{device.id}" for device in (*jax.devices(), *jax.devices("cpu"))]
         raise UserError(f"there is no device {name!r} here.", [f"--device {device}" for device in dict.fromkeys(here)])
-    jax.config.update("jax_default_device", found[place])
+    jax.config.update("jax_default_device", found[place])  # type: ignore[no-untyped-call]
