@@ -1,6 +1,6 @@
 """What `batchwright tune` promises, measured: planted cases, forecasts, budgets, programs that are shared.
 
-python benchmarks/tune_measure.py [--parts planted forecast budget shared] [--nothing 10]
+python benchmarks/tune_measure.py [--parts twice planted forecast budget shared] [--cases nothing] [--nothing 10]
 Every tuning is kept in the JSON file at once; those that are there are not made again.
 """
 
@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -71,6 +72,50 @@ def tuning(env: str, **options: Any) -> dict[str, Any]:
     }
 
 
+TWICE = (
+    "tune IdentityDiscrete-v0 --config slow.yaml --engine jax --num-envs 4 --rollout-steps 16 --minibatches 2 "
+    "--epochs 2 --hidden 8 --phases B --search none --budget-steps 30k"
+)
+TIMES = ("seconds", "spent_seconds", "judging_seconds", "speed", "within", "written")
+"""What the machine decides, in ledgers and reports."""
+
+
+def twice(made: list[Path] | None) -> dict[str, Callable[[], dict[str, Any]]]:
+    """One command twice, with its report; or two folders in which that was done already."""
+
+    def measure() -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as work:
+            Path(work, "slow.yaml").write_text("learning_rate: 3.0e-5\n")
+            folders = made or [Path(work) / name for name in ("first", "second")]
+            for folder in [] if made else folders:
+                for words in ([*TWICE.split(), "--run-dir", str(folder)], ["report", str(folder)]):
+                    subprocess.run([sys.executable, "-m", "batchwright.cli", *words], cwd=work, check=True)
+            return {"command": f"batchwright {TWICE}"} | compared(*folders)
+
+    return {"one command twice": measure}
+
+
+def compared(first: Path, second: Path) -> dict[str, Any]:
+    """What two tunings have in common, byte for byte; times aside in the ledger and the report."""
+    ledgers = [[without_times(line) for line in read_ledger(folder / "ledger.jsonl")] for folder in (first, second)]
+    pages = [(folder / "report.html").read_text(encoding="utf-8") for folder in (first, second)]
+    parts = [re.split(r'(?<=id="data">)(.*?)(?=</script>)', page, maxsplit=1, flags=re.DOTALL) for page in pages]
+    shown = [without_times(json.loads(part[1])) for part in parts]
+    preset = (first / "tuned.yaml").read_bytes()
+    return {
+        "ledger_lines": len(ledgers[0]),
+        "same_ledger": ledgers[0] == ledgers[1],
+        "same_preset": preset == (second / "tuned.yaml").read_bytes(),
+        "same_report": shown[0] == shown[1] and parts[0][::2] == parts[1][::2],
+    }
+
+
+def without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_times(part) for name, part in value.items() if name not in TIMES}
+    return [without_times(part) for part in value] if isinstance(value, list) else value
+
+
 def planted(nothing: int) -> dict[str, Callable[[], dict[str, Any]]]:
     """Tunings whose outcome is known."""
     few = {"search": "none", "judge_seeds": 5, "tune_seeds": 2}
@@ -90,7 +135,7 @@ def planted(nothing: int) -> dict[str, Callable[[], dict[str, Any]]]:
     }
     for number in range(nothing):
         cases[f"nothing matters {number}"] = lambda number=number: tuning(  # type: ignore[misc]
-            f"{ENVS}:make_noise", seed=10_000 * number, phases=["B", "D"], budget_steps="250k", **few, **SMALL
+            f"{ENVS}:make_noise", seed=10_000 * number, phases=["B"], budget_steps="80k", **few, **SMALL
         )
     return cases
 
@@ -171,16 +216,19 @@ def shared() -> dict[str, Callable[[], dict[str, Any]]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="+", default=["planted", "forecast", "budget", "shared"])
+    parser.add_argument("--parts", nargs="+", default=["twice", "planted", "forecast", "budget", "shared"])
+    parser.add_argument("--made", nargs=2, type=Path, help="for `twice`: folders of two tunings of its command")
+    parser.add_argument("--cases", nargs="+", help="only cases whose names begin with one of these words")
     parser.add_argument("--nothing", type=int, default=10, help="tunings of the case where nothing matters")
     parser.add_argument("--output", type=Path, default=RESULTS)
     given = parser.parse_args()
     report: dict[str, Any] = json.loads(given.output.read_text()) if given.output.exists() else {}
-    makers = {"planted": lambda: planted(given.nothing), "forecast": forecasts, "budget": budgets, "shared": shared}
+    makers = {"twice": lambda: twice(given.made), "planted": lambda: planted(given.nothing)}
+    makers |= {"forecast": forecasts, "budget": budgets, "shared": shared}
     for part in given.parts:
         known = report.setdefault(part, {})
         for name, measure in makers[part]().items():
-            if name in known:
+            if name in known or (given.cases and not name.startswith(tuple(given.cases))):
                 continue
             known[name] = measure()
             report["measured"] = datetime.now(UTC).isoformat(timespec="seconds")

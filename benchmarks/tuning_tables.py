@@ -58,6 +58,13 @@ def against(report: dict[str, Any]) -> str:
 
 def measure(report: dict[str, Any]) -> str:
     parts = [measured_on(report)]
+    for row in report.get("twice", {}).values():
+        words = {True: "equal", False: "not equal"}
+        parts.append(
+            f"`{row['command']}` twice, times aside: the {row['ledger_lines']} lines of the ledgers are "
+            f"{words[row['same_ledger']]}, `tuned.yaml` is {words[row['same_preset']]} byte for byte, the reports are "
+            f"{words[row['same_report']]}."
+        )
     planted = report.get("planted", {})
     nothing = [row for name, row in planted.items() if name.startswith("nothing")]
     if planted:
