@@ -509,18 +509,18 @@ def beside_sbx(algo: str, report: dict[str, Any]) -> str:
 
 def torture(report: dict[str, Any]) -> str:
     """What was attacked and what survived, by part and by kind of attack."""
-    parts = report["parts"]
-    rows = [
-        [
-            _ATTACKED.get(name, name),
-            f"{found['tried']:,}" + (f" ({sum(found['codes'].values()):,} kills)" if name == "kills" else ""),
-            f"{found['survived']:,}",
-            f"{found['calls']:,}",
-            f"{found['seconds'] / 60:.0f}",
-            found["measured"][:10],
-        ]
-        for name, found in parts.items()
-    ]
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for one in report["rounds"]:
+        parts.setdefault(one["part"], []).append(one)
+    rows = []
+    for name, rounds in parts.items():
+        tried, survived, calls = (f"{sum(one[key] for one in rounds):,}" for key in ("tried", "survived", "calls"))
+        if name == "kills":
+            tried += f" ({sum(sum(one['codes'].values()) for one in rounds):,} kills)"
+        seeds = ", ".join(str(one["seed"]) for one in rounds)
+        rows.append(
+            [_ATTACKED.get(name, name), tried, survived, calls, seeds, max(one["measured"] for one in rounds)[:10]]
+        )
     text = (
         "A killed run survives when its record, its parameters and its evaluation are, to the bit, those of a run that "
         "was left alone. Everything else survives when each command ends with exit code 0, 2 or 3 and at most one "
@@ -528,9 +528,12 @@ def torture(report: dict[str, Any]) -> str:
         "run directory was run, and no row of its record is lost. Each attack is drawn from a seed and its number, and "
         "can be repeated alone."
     )
-    pieces = [text, table(["", "tried", "survived", "commands called", "minutes", "measured"], rows)]
-    for name, found in parts.items():
-        kinds = [[kind, f"{tried:,}", f"{survived:,}"] for kind, (tried, survived) in sorted(found["by_kind"].items())]
+    pieces = [text, table(["", "tried", "survived", "commands called", "seeds", "measured"], rows)]
+    for name, rounds in parts.items():
+        sums: dict[str, np.ndarray] = {}
+        for kind, counts in (pair for one in rounds for pair in one["by_kind"].items()):
+            sums[kind] = sums.get(kind, np.zeros(2, int)) + counts
+        kinds = [[kind, f"{tried:,}", f"{survived:,}"] for kind, (tried, survived) in sorted(sums.items())]
         pieces += [f"### {_ATTACKED.get(name, name).capitalize()}", table(["", "tried", "survived"], kinds)]
     return "\n\n".join(pieces)
 

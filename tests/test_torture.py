@@ -22,11 +22,22 @@ def test_a_few_attacks_of_each_part_are_survived(tmp_path: Path) -> None:
     counts = [word for name, count in FEW.items() for word in (f"--{name}", str(count))]
     done = torture(*counts, "--scratch", str(tmp_path), "--json", str(tmp_path / "torture.json"))
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    parts = json.loads((tmp_path / "torture.json").read_text())["parts"]
+    parts = {one["part"]: one for one in json.loads((tmp_path / "torture.json").read_text())["rounds"]}
     assert {name: parts[name]["survived"] for name in FEW} == {name: parts[name]["tried"] for name in FEW}
     assert sum(parts["kills"]["codes"].values()) == FEW["kills"]
     assert all(parts[name]["tried"] == count for name, count in FEW.items() if name != "kills")
     assert not [path for path in tmp_path.iterdir() if path.name != "torture.json"]
+
+
+def test_rounds_are_added_to_those_on_file_and_none_is_repeated(tmp_path: Path) -> None:
+    words = ["calls", "--calls", "2", "--scratch", str(tmp_path), "--json", str(tmp_path / "torture.json"), "--seed"]
+    assert torture(*words, "4").returncode == 0
+    before = json.loads((tmp_path / "torture.json").read_text())["rounds"]
+    done = torture(*words, "3", "4")
+    assert done.returncode == 0, done.stderr[-3000:]
+    after = json.loads((tmp_path / "torture.json").read_text())["rounds"]
+    assert [one["seed"] for one in after] == [3, 4]
+    assert after[1:] == before
 
 
 def test_what_falls_is_shown_with_the_way_to_repeat_it(tmp_path: Path) -> None:

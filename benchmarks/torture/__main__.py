@@ -5,6 +5,9 @@ python benchmarks/torture [PART ...] [--kills 500] [--damages 2000] [--calls 100
 PART is any of kills, damages, strangers, calls, environments; all where none is named. All attacks happen in a folder
 of their own below --scratch. Every attack is drawn from --seed and its number: `--only damages:123` repeats one.
 Exit code 1 where anything fell.
+
+A long campaign goes in rounds: `--kills 20 --seed 1 2 3 4` makes 80 kills. The file of --json keeps a round for each
+part and seed, written when it ends; the same command after a stop leaves out the rounds that are on file.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parents[1] / "tests"
@@ -52,11 +56,11 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all where none is named")
     for name, (_, count, what) in PARTS.items():
         parser.add_argument(f"--{name}", type=int, default=count, metavar="N", help=f"{what} ({count}); 0 leaves out")
-    parser.add_argument("--seed", type=int, default=0, help="seed of every attack (0)")
+    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="a round of attacks with each seed (0)")
     parser.add_argument("--only", metavar="PART:N", help="repeat one attack and show what it printed")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="folder to attack in (the system's temporary one)")
     parser.add_argument("--keep", action="store_true", help="leave the folder of the attacks")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there; parts not run are kept")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="add the rounds; those on file are not repeated")
     stated = parser.parse_args()
     part, _, number = (stated.only or "").partition(":")
     only = int(number) if number else None
@@ -69,25 +73,29 @@ def main() -> int:
     os.environ["XDG_STATE_HOME"] = str(sandbox.path / "state")  # what commands remember is not the user's
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the folder is removed
     print(f"attacks happen in {sandbox.path}", flush=True)
+    fell = False
     try:
-        tallies = [_run(name, sandbox, getattr(stated, name), stated.seed, only) for name in chosen]
+        for seed in stated.seed:
+            for name in chosen:
+                count = getattr(stated, name)
+                if count and not (stated.json and _is_on_file(stated.json, name, seed)):
+                    tally = _run(name, sandbox, count, seed, only)
+                    _show(tally, seed, whole=only is not None)
+                    fell = fell or bool(tally.failures)
+                    if stated.json and only is None:
+                        _write(stated.json, tally, seed)
     finally:
         if not stated.keep:
             sandbox.remove()
-    for tally in tallies:
-        _show(tally, stated.seed, whole=only is not None)
-    if stated.json:
-        _write(stated.json, tallies, stated.seed)
-    return int(any(tally.failures for tally in tallies))
+    return int(fell)
 
 
 def _run(name: str, sandbox: Sandbox, count: int, seed: int, only: int | None) -> Tally:
     attack, _, unit = PARTS[name]
     tally, start = Tally(name, unit), time.monotonic()
-    if count:
-        attack(tally, sandbox, count, seed, only)
+    sandbox.lay_out()
+    attack(tally, sandbox, count, seed, only)
     tally.seconds = time.monotonic() - start
-    print(f"{name}: {tally.survived} of {tally.tried} survived, {tally.seconds:.0f} s", flush=True)
     return tally
 
 
@@ -103,16 +111,24 @@ def _show(tally: Tally, seed: int, whole: bool) -> None:
         print(f"  and {len(tally.failures) - MOST_SHOWN} more")
 
 
-def _write(path: Path, tallies: list[Tally], seed: int) -> None:
-    """Writes the counts; those of parts that were not run this time stay."""
-    record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"parts": {}}
-    record["machine"] = {"cores": len(os.sched_getaffinity(0)), "processor": platform.machine()}
-    for tally in tallies:
-        record["parts"][tally.part] = tally.to_dict() | {
-            "seed": seed,
-            "measured": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+def _rounds(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rounds"] if path.exists() else []
+    return found
+
+
+def _is_on_file(path: Path, part: str, seed: int) -> bool:
+    return any((done["part"], done["seed"]) == (part, seed) for done in _rounds(path))
+
+
+def _write(path: Path, tally: Tally, seed: int) -> None:
+    """Adds a round to those on file."""
+    measured = datetime.now(UTC).isoformat(timespec="seconds")
+    rounds = [*_rounds(path), tally.to_dict() | {"seed": seed, "measured": measured}]
+    rounds.sort(key=lambda done: (list(PARTS).index(done["part"]), done["seed"]))
+    machine = {"cores": len(os.sched_getaffinity(0)), "processor": platform.machine()}
+    whole = path.with_suffix(".partial")
+    whole.write_text(json.dumps({"machine": machine, "rounds": rounds}, indent=1) + "\n", encoding="utf-8")
+    whole.replace(path)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ import numpy as np
 HUNG, DIED, RAISED, TERMINATED = "hung", "died", "raised", "ended by SIGTERM"
 SECONDS_TO_STOP = 20.0
 """From SIGTERM to SIGKILL for a call that is over its time."""
+SECONDS_BETWEEN_LOOKS = 0.5
+MOST_WALL_SECONDS = 1800.0
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,16 @@ class Caller:
         return Answer(code, out, err, time.monotonic() - begin, stopped)
 
     def _wait(self, seconds: float) -> int | str | None:
-        """The code that the process reports; DIED where it ends, None where it says nothing in time."""
-        ready, _, _ = select.select([self._answers], [], [], seconds)
-        if not ready:
-            return None
+        """The code that the process reports; DIED where it ends, None where it says nothing in time.
+
+        Time in which it waits for a core that other programs have does not count.
+        """
+        begin, queued = time.monotonic(), queued_seconds(self._process)
+        while not select.select([self._answers], [], [], min(seconds, SECONDS_BETWEEN_LOOKS))[0]:
+            wall = time.monotonic() - begin
+            waited = sum(max(0.0, now - queued.get(task, 0.0)) for task, now in queued_seconds(self._process).items())
+            if wall - waited > seconds or wall > MOST_WALL_SECONDS:
+                return None
         line = os.read(self._answers, 1 << 16)
         return json.loads(line) if line else DIED
 
@@ -149,6 +157,24 @@ class Caller:
         except BaseException:
             traceback.print_exc()
             return RAISED
+
+
+def queued_seconds(process: int) -> dict[str, float]:
+    """Seconds that the threads of a process and of its children were ready to run without a core (proc(5), schedstat).
+
+    Of each process the thread that waited longest, because the others of its threads mostly wait for that one.
+    """
+    found: dict[str, float] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+            if int(fields[3]) != process:  # its session: the process itself and all that it has started
+                continue
+            threads = [path.read_text().split()[1] for path in status.parent.glob("task/*/schedstat")]
+        except (OSError, IndexError, ValueError):  # it has ended meanwhile, or this kernel does not count
+            continue
+        found[status.parent.name] = max((int(text) for text in threads), default=0) / 1e9
+    return found
 
 
 def _limit(memory_bytes: int) -> None:

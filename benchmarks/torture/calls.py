@@ -10,7 +10,7 @@ from pathlib import Path
 import damages
 from caller import Caller
 from kinds import recording
-from sandbox import Sandbox
+from sandbox import Sandbox, erase
 from tally import Tally, problems_of
 from test_fuzz import ODD_NUMBERS, some_command, some_file, some_lines
 
@@ -59,6 +59,7 @@ def run(tally: Tally, sandbox: Sandbox, count: int, seed: int, only: int | None)
     caller.command("plan", "nobody-v0", seconds=300)  # looks for environments once, which takes seconds
     sandbox.fresh_copy(damages.RUNS[0])
     places = {"{run}": str(sandbox.victim), "{data}": str(sandbox.path / "point.hdf5")}
+    erase(sandbox.path / "other")
     places["{other}"] = str(shutil.copytree(sandbox.pristine / damages.RUNS[1], sandbox.path / "other", symlinks=True))
     try:
         for number in range(count) if only is None else (only,):

@@ -20,7 +20,8 @@ from batchwright.watch.metric_log import first_difference, read_events, read_met
 from kill_again import fork
 from small_runs import lines
 
-KILLS_PER_RUN = 5
+KILLS_PER_RUN = 10
+"""Each costs a start; what a run costs besides, one start to the end and a comparison, is shared by all of them."""
 LONGEST_SECONDS = 120.0
 
 
@@ -33,11 +34,11 @@ class Moment(NamedTuple):
 
 
 def run(tally: Tally, sandbox: Sandbox, kills: int, seed: int, only: int | None) -> None:
-    """Kills runs of all kinds in turn until so many kills are made."""
-    number = 0
+    """Kills runs of all kinds, in an order of this seed, until so many kills are made."""
+    order, number = random.Random(f"{seed} kinds").sample(KINDS, len(KINDS)), 0
     while sum(tally.codes.values()) < kills or only is not None:
         if only is None or number == only:
-            kind = KINDS[number % len(KINDS)]
+            kind = order[number % len(order)]
             left = kills - sum(tally.codes.values())
             _attack(tally, sandbox, kind, number, random.Random(f"{seed} kills {number}"), min(left, KILLS_PER_RUN))
             if only is not None:
