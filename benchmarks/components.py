@@ -61,12 +61,12 @@ SMALL = {"num_envs": 16, "rollout_steps": 64, "minibatches": 4, "epochs": 4, "hi
 SYNC = {"engine": "gymnasium-sync"}
 CHEETAH = ("reward_forward", "reward_ctrl")
 TASKS = {
-    "HalfCheetah-v5": Task("HalfCheetah-v5", CHEETAH, 100_000, settings=SYNC),
-    "Hopper-v5": Task("Hopper-v5", ("reward_forward", "reward_ctrl", "reward_survive"), 100_000, settings=SYNC),
+    "HalfCheetah-v5": Task("HalfCheetah-v5", CHEETAH, 60_000, settings=SYNC),
+    "Hopper-v5": Task("Hopper-v5", ("reward_forward", "reward_ctrl", "reward_survive"), 60_000, settings=SYNC),
     "InvertedDoublePendulum-v5": Task(
         "InvertedDoublePendulum-v5",
         ("reward_survive", "distance_penalty", "velocity_penalty"),
-        60_000,
+        40_000,
         settings={**SYNC, "preset": "ppo-hopper"},
     ),
     "Colony-v0": Task("Colony-v0", ("migration", "growth", "upkeep", "success"), 150_000, settings={"engine": "jax"}),
@@ -92,7 +92,7 @@ TASKS = {
         judged_by="success",
         settings={**SMALL, "engine": "jax"},
     ),
-    "HalfCheetah-v5, ctrl x 30": Task("HalfCheetah-v5", CHEETAH, 100_000, weights=("1", "30"), settings=SYNC),
+    "HalfCheetah-v5, ctrl x 30": Task("HalfCheetah-v5", CHEETAH, 60_000, weights=("1", "30"), settings=SYNC),
 }
 FORMS: dict[str, dict[str, Any]] = {
     "plain": {"components": ("none",)},
@@ -187,6 +187,7 @@ def main() -> None:
     stated = parser.parse_args()
     _set_constants(stated.constants)
     report = json.loads(stated.json.read_text()) if stated.json.exists() else _new_report()
+    report["tasks"] |= {name: task for name, task in _judged().items() if name not in report["runs"]}
     end = time.monotonic() + 60 * stated.minutes
     for name in stated.only:
         for form in stated.forms:
@@ -210,11 +211,15 @@ def main() -> None:
 
 def _new_report() -> dict[str, Any]:
     measured = datetime.now().isoformat(timespec="seconds")
-    judged = {
+    return {"measured": measured, "machine": describe(), "tasks": _judged(), "random": {}, "runs": {}}
+
+
+def _judged() -> dict[str, dict[str, Any]]:
+    """How each task is trained and judged."""
+    return {
         name: {"steps": task.total_steps, "target": task.target, "judged_by": task.judged_by, "weights": task.weights}
         for name, task in TASKS.items()
     }
-    return {"measured": measured, "machine": describe(), "tasks": judged, "random": {}, "runs": {}}
 
 
 if __name__ == "__main__":

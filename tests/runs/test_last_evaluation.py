@@ -90,8 +90,9 @@ def test_rewards_that_are_no_number_in_an_evaluation_are_counted(tmp_path: Path)
 
 
 def test_rewards_that_are_never_a_number_end_as_diverged(tmp_path: Path) -> None:
-    with pytest.raises(DivergedError, match="reward"):
+    with pytest.raises(DivergedError, match="reward") as diverged:
         train(tmp_path / "long", "NanAlways", total_steps=64 * 5)
+    assert diverged.value.fixes == (), "no flag mends the environment's own numbers"
     with pytest.raises(DivergedError, match="every update was undone"):
         train(tmp_path / "short", "NanAlways", total_steps=64)
 

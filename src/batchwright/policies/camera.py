@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,6 +49,8 @@ class GymnasiumCamera:
 
     def __init__(self, policy: TrainedPolicy) -> None:
         self._policy = policy
+        # Pictures need no screen. Without one SDL, which draws pygame's, prints an error of its own and goes on.
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         self._env, self._limit_steps = _make_drawing(policy.env)
         try:
             obs, _ = self._env.reset(seed=0)

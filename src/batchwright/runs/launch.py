@@ -17,6 +17,7 @@ from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import FOREIGN_JOB, RunDir, run_name
 from batchwright.core.safe_open import explain_refusal, read_json, read_plain
 from batchwright.core.trust import check_trust, remember
+from batchwright.doctor.finding import Finding
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.planning.plan import Plan, plan_from_dict
 from batchwright.planning.quantity import counted
@@ -192,7 +193,7 @@ def train_to_end(learner: Learner[StateT], recorder: RunRecorder, start: StartOp
         recorder.end_callbacks(state)
     except DivergedError as error:
         recorder.on_warning("diverged", error.iteration, f"training diverged: {error}")
-        error.fixes = tuple(flags for finding in recorder.final_advice(error.iteration) for flags in finding.flags[:1])
+        error.fixes = _fixes(recorder.final_advice(error.iteration))
         raise
     except Exception as error:
         _record_failure(recorder, error)
@@ -212,6 +213,13 @@ def _record_failure(recorder: RunRecorder, error: Exception) -> None:
             text = error.message if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
             iteration = int((recorder.last_record or {}).get("iteration", 0))
             recorder.events.record(FAILED, iteration, (text.splitlines() or [""])[0][:300])
+
+
+def _fixes(findings: list[Finding]) -> tuple[str, ...]:
+    """The best flags of each finding; none where the environment's own numbers are at fault, which no flag mends."""
+    if any(finding.name == "nan-from-environment" for finding in findings):
+        return ()
+    return tuple(flags for finding in findings for flags in finding.flags[:1])
 
 
 def _record_end(learner: Learner[StateT], recorder: RunRecorder, state: StateT) -> None:
