@@ -71,10 +71,10 @@ TASKS = {
     ),
     "Colony-v0": Task("Colony-v0", ("migration", "growth", "upkeep", "success"), 150_000, settings={"engine": "jax"}),
     "mo-reacher-v5": Task(
-        "mo-reacher-v5", tuple(f"reward[{k}]" for k in range(4)), 40_000, settings={**SYNC, "num_envs": 8}
+        "mo-reacher-v5", tuple(f"reward[{k}]" for k in range(4)), 20_000, settings={**SYNC, "num_envs": 8}
     ),
     "deep-sea-treasure-v0": Task(
-        "mo_gymnasium:deep-sea-treasure-v0", ("reward[0]", "reward[1]"), 40_000, settings={**SYNC, "num_envs": 8}
+        "mo_gymnasium:deep-sea-treasure-v0", ("reward[0]", "reward[1]"), 20_000, settings={**SYNC, "num_envs": 8}
     ),
     "TwoObjectives-v0": Task(
         "TwoObjectives-v0",

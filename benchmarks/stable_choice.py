@@ -1,7 +1,8 @@
 """Whether the load of the moment changes what a training plans: plans beside nothing and beside programs on all cores.
 
 Every plan is made by a process of its own with an empty cache of choices. `--preset none` leaves the number of
-environments free.
+environments free. Rows on file are not measured again, so a call that was stopped goes on; the file states the load
+average beside every plan.
 """
 
 from __future__ import annotations
@@ -75,49 +76,53 @@ def make_plan(words: list[str], programs_cache: str) -> tuple[dict[str, Any], fl
     return {"chosen": chosen, "reason": found["engine"][2]}, time.perf_counter() - start
 
 
-def measure(plans: int, cores: int) -> list[dict[str, Any]]:
-    rows = []
-    with tempfile.TemporaryDirectory() as programs:
-        for name, words in SETTINGS.items():
-            for busy in (0, cores):
-                taken = []
-                with busy_cores(busy):
-                    for _ in range(plans):
-                        taken.append((*make_plan(words, programs), os.getloadavg()[0]))
-                row = {
-                    "setting": name,
-                    "busy_programs": busy,
-                    "plans": Counter(json.dumps(found["chosen"]) for found, _, _ in taken),
-                    "median_seconds": round(statistics.median(seconds for _, seconds, _ in taken), 2),
-                    "load_average": [round(load, 1) for _, _, load in taken],
-                    "reasons": [found["reason"] for found, _, _ in taken],
-                }
-                rows.append(row)
-                print(f"{name}, {busy} busy programs: {dict(row['plans'])}", flush=True)
-    return rows
+def measure(name: str, plans: int, busy: int, programs: str) -> dict[str, Any]:
+    """So many plans of one setting beside so many busy programs."""
+    with busy_cores(busy):
+        taken = [(*make_plan(SETTINGS[name], programs), os.getloadavg()[0]) for _ in range(plans)]
+    return {
+        "setting": name,
+        "busy_programs": busy,
+        "plans": Counter(json.dumps(found["chosen"]) for found, _, _ in taken),
+        "median_seconds": round(statistics.median(seconds for _, seconds, _ in taken), 2),
+        "load_average": [round(load, 1) for _, _, load in taken],
+        "reasons": [found["reason"] for found, _, _ in taken],
+    }
 
 
 def main() -> None:
+    cores = usable_cores()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plans", type=int, default=10, help="plans of each setting with each load (10)")
+    parser.add_argument("--busy", type=int, nargs="+", default=[0, cores], help="programs that never rest beside it")
+    parser.add_argument("--only", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--json", type=Path, help="file to write the results to")
     stated = parser.parse_args()
-    cores = usable_cores()
-    rows = measure(stated.plans, cores)
-    same = {
-        name: len({plan for row in rows if row["setting"] == name for plan in row["plans"]}) == 1 for name in SETTINGS
-    }
-    result = {
-        "date": date.today().isoformat(),
-        "machine": f"{cores} cores, {platform.machine()}, Python {platform.python_version()}",
-        "plans_each": stated.plans,
-        "same_plan_in_all": same,
-        "rows": rows,
-    }
-    if stated.json:
-        stated.json.write_text(json.dumps(result, indent=1) + "\n")
+    on_file = json.loads(stated.json.read_text())["rows"] if stated.json and stated.json.exists() else []
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as programs:
+        for name, busy in ((name, busy) for name in stated.only for busy in stated.busy):
+            if not any((row["setting"], row["busy_programs"]) == (name, busy) for row in on_file):
+                on_file.append(measure(name, stated.plans, busy, programs))
+                print(f"{name}, {busy} busy programs: {dict(on_file[-1]['plans'])}", flush=True)
+            result = _result(on_file, cores)
+            if stated.json:
+                stated.json.write_text(json.dumps(result, indent=1) + "\n")
+    same = result["same_plan_in_all"]
     print(json.dumps(same, indent=1))
     sys.exit(0 if all(same.values()) else 1)
+
+
+def _result(rows: list[dict[str, Any]], cores: int) -> dict[str, Any]:
+    plans: dict[str, set[str]] = {}
+    for row in rows:
+        plans.setdefault(row["setting"], set()).update(row["plans"])
+    return {
+        "date": date.today().isoformat(),
+        "machine": f"{cores} cores, {platform.machine()}, Python {platform.python_version()}",
+        "same_plan_in_all": {name: len(found) == 1 for name, found in plans.items()},
+        "rows": rows,
+    }
 
 
 if __name__ == "__main__":

@@ -87,10 +87,12 @@ class Caller:
 
         Time in which it waits for a core that other programs have does not count.
         """
-        begin, queued = time.monotonic(), queued_seconds(self._process)
+        begin, before = time.monotonic(), queued_seconds(self._process)
+        queued = dict(before)
         while not select.select([self._answers], [], [], min(seconds, SECONDS_BETWEEN_LOOKS))[0]:
             wall = time.monotonic() - begin
-            waited = sum(max(0.0, now - queued.get(task, 0.0)) for task, now in queued_seconds(self._process).items())
+            queued |= queued_seconds(self._process)  # threads that have ended since keep what they had
+            waited = sum(queued.values()) - sum(before.values())
             if wall - waited > seconds or wall > MOST_WALL_SECONDS:
                 return None
         line = os.read(self._answers, 1 << 16)
@@ -160,20 +162,16 @@ class Caller:
 
 
 def queued_seconds(process: int) -> dict[str, float]:
-    """Seconds that the threads of a process and of its children were ready to run without a core (proc(5), schedstat).
-
-    Of each process the thread that waited longest, because the others of its threads mostly wait for that one.
-    """
+    """Seconds that each thread of a process and its children was ready to run without a core (proc(5), schedstat)."""
     found: dict[str, float] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
+    for task in Path(f"/proc/{process}/task").glob("*"):
         try:
-            fields = status.read_text().rpartition(")")[2].split()
-            if int(fields[3]) != process:  # its session: the process itself and all that it has started
-                continue
-            threads = [path.read_text().split()[1] for path in status.parent.glob("task/*/schedstat")]
+            found[task.name] = int((task / "schedstat").read_text().split()[1]) / 1e9
+            children = (task / "children").read_text().split()
         except (OSError, IndexError, ValueError):  # it has ended meanwhile, or this kernel does not count
             continue
-        found[status.parent.name] = max((int(text) for text in threads), default=0) / 1e9
+        for child in children:
+            found |= queued_seconds(int(child))
     return found
 
 
