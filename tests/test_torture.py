@@ -29,17 +29,6 @@ def test_a_few_attacks_of_each_part_are_survived(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.name != "torture.json"]
 
 
-def test_rounds_are_added_to_those_on_file_and_none_is_repeated(tmp_path: Path) -> None:
-    words = ["calls", "--calls", "2", "--scratch", str(tmp_path), "--json", str(tmp_path / "torture.json"), "--seed"]
-    assert torture(*words, "4").returncode == 0
-    before = json.loads((tmp_path / "torture.json").read_text())["rounds"]
-    done = torture(*words, "3", "4")
-    assert done.returncode == 0, done.stderr[-3000:]
-    after = json.loads((tmp_path / "torture.json").read_text())["rounds"]
-    assert [one["seed"] for one in after] == [3, 4]
-    assert after[1:] == before
-
-
 def test_what_falls_is_shown_with_the_way_to_repeat_it(tmp_path: Path) -> None:
     broken = "import batchwright.commands.plan_commands as commands\ndef plan(words): 1 / 0\ncommands.plan = plan\n"
     (tmp_path / "sitecustomize.py").write_text(broken)

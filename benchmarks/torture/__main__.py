@@ -13,16 +13,13 @@ part and seed, written when it ends; the same command after a stop leaves out th
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import signal
 import sys
 import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parents[1] / "tests"
@@ -38,6 +35,7 @@ import damages
 import kills
 import nasty
 import strangers
+from rounds import add_round, is_on_file
 from sandbox import Sandbox
 from tally import MOST_SHOWN, Tally
 
@@ -78,12 +76,13 @@ def main() -> int:
         for seed in stated.seed:
             for name in chosen:
                 count = getattr(stated, name)
-                if count and not (stated.json and _is_on_file(stated.json, name, seed)):
+                if count and not (stated.json and is_on_file(stated.json, name, seed)):
                     tally = _run(name, sandbox, count, seed, only)
                     _show(tally, seed, whole=only is not None)
                     fell = fell or bool(tally.failures)
                     if stated.json and only is None:
-                        _write(stated.json, tally, seed)
+                        measured = datetime.now(UTC).isoformat(timespec="seconds")
+                        add_round(stated.json, tally.to_dict() | {"seed": seed, "measured": measured}, list(PARTS))
     finally:
         if not stated.keep:
             sandbox.remove()
@@ -109,26 +108,6 @@ def _show(tally: Tally, seed: int, whole: bool) -> None:
         print(f"    repeat: python benchmarks/torture --seed {seed} --only {failure.part}:{failure.number}")
     if len(tally.failures) > MOST_SHOWN:
         print(f"  and {len(tally.failures) - MOST_SHOWN} more")
-
-
-def _rounds(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rounds"] if path.exists() else []
-    return found
-
-
-def _is_on_file(path: Path, part: str, seed: int) -> bool:
-    return any((done["part"], done["seed"]) == (part, seed) for done in _rounds(path))
-
-
-def _write(path: Path, tally: Tally, seed: int) -> None:
-    """Adds a round to those on file."""
-    measured = datetime.now(UTC).isoformat(timespec="seconds")
-    rounds = [*_rounds(path), tally.to_dict() | {"seed": seed, "measured": measured}]
-    rounds.sort(key=lambda done: (list(PARTS).index(done["part"]), done["seed"]))
-    machine = {"cores": len(os.sched_getaffinity(0)), "processor": platform.machine()}
-    whole = path.with_suffix(".partial")
-    whole.write_text(json.dumps({"machine": machine, "rounds": rounds}, indent=1) + "\n", encoding="utf-8")
-    whole.replace(path)
 
 
 if __name__ == "__main__":

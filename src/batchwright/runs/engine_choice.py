@@ -27,7 +27,7 @@ MATERIAL_GAIN = 1.5
 """Another engine, or twice the environments, must make a transition cheaper by this factor: else the default stays."""
 SPLIT_GAIN = 1.25
 """Splitting environments over processes changes no number: a smaller gain is enough."""
-NEAR, LONGER = 1.1, 4
+NEAR, LONGER = 1.3, 4
 """A gain nearer to its margin than this factor is measured again, this many times as long, both candidates in turn."""
 ONE_BY_ONE, SPLIT, WORKERS = "gymnasium-sync", "gymnasium-split", "gymnasium-async"
 """Of the two engines with processes only the split one is considered: it uses the same cores and one process less."""
