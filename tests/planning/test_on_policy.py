@@ -94,7 +94,9 @@ def test_a_total_in_episodes_alone_means_ten_episodes_per_rollout() -> None:
 
 
 def test_more_environments_than_episodes_stand_idle_and_that_is_said() -> None:
-    assert "54 would be idle" in plan(rollout_episodes=10, num_envs=64).warnings[0]
+    made = plan(rollout_episodes=10, num_envs=64)
+    assert "54 would be idle" in made.warnings[0]
+    assert made["num_envs"] == 10 and "10 episodes from 10 envs" in made.diagram()
 
 
 def test_episodes_are_rounded_up_to_whole_rollouts_and_both_amounts_are_shown() -> None:

@@ -285,6 +285,7 @@ def _plan_episodes(ledger: Ledger, task: TaskFacts) -> None:
             f"{envs} environments for {counted(episodes, 'episode')} per rollout: {envs - episodes} would be idle "
             "and are not created."
         )
+        ledger.settle("num_envs", episodes, "envs", f"as many as episodes in a rollout, of {ledger.place('num_envs')}")
     if length is None:
         _unknown_length(ledger, size)
     else:
