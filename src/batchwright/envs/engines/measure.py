@@ -44,8 +44,9 @@ BURSTS, FEWEST_BURSTS = 50, 3
 """Bursts that are waited for on a busy machine, and those of very slow environments."""
 LONGEST = 8
 """How many times the planned time is waited for them."""
-CALIBRATION_TRIES, CALIBRATION_SECONDS = 20, 0.25
-"""Bursts that must all be long enough before their length is settled: one that was held up only seems to be."""
+CALIBRATION_TRIES, CALIBRATION_SECONDS = 20, 1.0
+"""Bursts that must all be long enough before their length is settled: one that was held up only seems to be. One that
+worked for that long, by the time of the processor, is."""
 
 # Where a Box has no bound, random actions are drawn up to here.
 UNBOUNDED = 1.0
@@ -122,30 +123,34 @@ class _Burst:
         self._step(1)  # compiles
         self._chunks = chunks_of_a_burst(self._timed)
 
-    def _timed(self, chunks: int) -> float:
+    def _timed(self, chunks: int) -> tuple[float, float]:
         time.sleep(REST_SECONDS)
-        begin = time.perf_counter()
+        begin, worked = time.perf_counter(), time.process_time()
         self._step(chunks)
-        return time.perf_counter() - begin
+        return time.perf_counter() - begin, time.process_time() - worked
 
     def run(self) -> None:
-        self._seconds.append(self._timed(self._chunks))
+        self._seconds.append(self._timed(self._chunks)[0])
 
     def steps_per_second(self) -> float:
         return self._chunks * self._env_steps_per_chunk / float(np.quantile(self._seconds, CLEAN_SHARE))
 
 
-def chunks_of_a_burst(timed: Callable[[int], float]) -> int:
-    """The number of chunks that takes about `BURST_SECONDS`; `timed` runs so many and returns their seconds."""
-    chunks = 1
+def chunks_of_a_burst(timed: Callable[[int], tuple[float, float]]) -> int:
+    """The number of chunks that takes about `BURST_SECONDS`.
+
+    `timed` runs so many and returns the seconds that passed and those that the processor worked for this process. On a
+    busy machine the first are far more; where an environment waits for something, they are, too.
+    """
+    chunks, enough = 1, BURST_SECONDS / 2
     while True:
         spent_seconds = 0.0
         for _ in range(CALIBRATION_TRIES):
-            seconds = timed(chunks)
+            seconds, worked_seconds = timed(chunks)
             spent_seconds += seconds
-            if seconds < BURST_SECONDS / 2 or spent_seconds > CALIBRATION_SECONDS:
+            if seconds < enough or worked_seconds >= enough or spent_seconds > CALIBRATION_SECONDS:
                 break
-        if seconds >= BURST_SECONDS / 2:
+        if seconds >= enough:
             return chunks
         chunks *= 2
 
