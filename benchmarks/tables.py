@@ -420,15 +420,19 @@ FORMS = ("plain", "default", "balanced", "learned")
 
 def components(report: dict[str, Any]) -> str:
     """What each form of reward components reaches on each task, beside the plain sum."""
-    rows, shares = [], []
+    rows, shares, missing = [], [], []
     for name, task in report["tasks"].items():
         runs = {form: report["runs"].get(name, {}).get(form, []) for form in FORMS}
-        if not all(runs.values()):
+        missing += [name] if not all(runs.values()) else []
+        if not runs["plain"]:
             continue
         judged = task["judged_by"]
         scores = {form: np.array([run[judged] for run in found], float) for form, found in runs.items()}
-        seeds = min(len(found) for found in scores.values())
-        cells = [f"{figure(float(interquartile_mean(found)))} ({_interval(found)})" for found in scores.values()]
+        seeds = min(len(found) for found in scores.values() if len(found))
+        cells = [
+            f"{figure(float(interquartile_mean(found)))} ({_interval(found)})" if len(found) else "-"
+            for found in scores.values()
+        ]
         rows.append([name, f"{task['steps']:,}", task["target"], judged, str(seeds), *cells])
         shares.append([name, *_shares_of_plain(scores, report["random"][name][judged])])
     text = (
@@ -442,7 +446,8 @@ def components(report: dict[str, Any]) -> str:
         "reaches no more than that, there is no share."
     )
     pieces = [text, measured_on(report), table(["task", "steps", "target", "judged by", "seeds", *FORMS], rows)]
-    return "\n\n".join([*pieces, second, table(["task", *FORMS[1:]], shares)])
+    pieces += [second, table(["task", *FORMS[1:]], shares)]
+    return "\n\n".join([*pieces, f"Not or not wholly measured yet: {', '.join(missing)}."] if missing else pieces)
 
 
 def _interval(scores: np.ndarray) -> str:
@@ -454,7 +459,10 @@ def _shares_of_plain(scores: dict[str, np.ndarray], untrained: float) -> list[st
     plain = float(interquartile_mean(scores["plain"])) - untrained
     if plain <= 0.01 * max(1.0, abs(untrained)):
         return ["-"] * (len(FORMS) - 1)
-    return [f"{(float(interquartile_mean(scores[form])) - untrained) / plain:.2f}" for form in FORMS[1:]]
+    return [
+        f"{(float(interquartile_mean(scores[form])) - untrained) / plain:.2f}" if len(scores[form]) else "-"
+        for form in FORMS[1:]
+    ]
 
 
 def rrd(report: dict[str, Any]) -> str:
@@ -529,6 +537,8 @@ def torture(report: dict[str, Any]) -> str:
         "can be repeated alone."
     )
     pieces = [text, table(["", "tried", "survived", "commands called", "seeds", "measured"], rows)]
+    missing = [what for name, what in _ATTACKED.items() if name not in parts]
+    pieces += [f"Not in this file yet: {', '.join(missing)}."] if missing else []
     for name, rounds in parts.items():
         sums: dict[str, np.ndarray] = {}
         for kind, counts in (pair for one in rounds for pair in one["by_kind"].items()):
