@@ -22,6 +22,8 @@ from small_runs import lines
 
 KILLS_PER_RUN = 10
 """Each costs a start; what a run costs besides, one start to the end and a comparison, is shared by all of them."""
+KINDS_PER_SEED = 7
+"""Each seed begins so many kinds later: short rounds with different seeds come to all of them."""
 LONGEST_SECONDS = 120.0
 
 
@@ -34,8 +36,9 @@ class Moment(NamedTuple):
 
 
 def run(tally: Tally, sandbox: Sandbox, kills: int, seed: int, only: int | None) -> None:
-    """Kills runs of all kinds, in an order of this seed, until so many kills are made."""
-    order, number = random.Random(f"{seed} kinds").sample(KINDS, len(KINDS)), 0
+    """Kills runs of all kinds in turn, from one of this seed on, until so many kills are made."""
+    first, number = seed * KINDS_PER_SEED % len(KINDS), 0
+    order = KINDS[first:] + KINDS[:first]
     while sum(tally.codes.values()) < kills or only is not None:
         if only is None or number == only:
             kind = order[number % len(order)]
@@ -47,8 +50,8 @@ def run(tally: Tally, sandbox: Sandbox, kills: int, seed: int, only: int | None)
 
 
 def _attack(tally: Tally, sandbox: Sandbox, kind: Kind, number: int, draw: random.Random, kills: int) -> None:
-    iterations = kind.pace * (KILLS_PER_RUN + 1)
-    whole, killed = sandbox.path / "whole" / kind.name, sandbox.path / "killed"
+    iterations = kind.pace * (kills + 1)
+    whole, killed = sandbox.path / "whole" / f"{kind.name}, {kills} kills", sandbox.path / "killed"
     if not whole.exists():
         _to_the_end(lambda: kind.train(whole, iterations, max(2, kind.pace // 2), sandbox.path / "data"))
     erase(killed)
