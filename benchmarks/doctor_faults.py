@@ -358,4 +358,5 @@ class FaultSet:
     faults: list[Fault]
 
 
-SETS = {"tuning": FaultSet(BASES, tuning_faults()), "judging": FaultSet(JUDGING_BASES, judging_faults())}
+_JUDGING = FaultSet(JUDGING_BASES, judging_faults())
+SETS = {"tuning": FaultSet(BASES, tuning_faults()), "judging": _JUDGING, "again": _JUDGING}

@@ -305,8 +305,7 @@ def _spread(values: list[float]) -> str:
 
 def doctor(report: dict[str, Any]) -> str:
     """How often the cause of a harmful fault is named, the alarms on harmless ones, and what was named instead."""
-    sets = report["sets"]
-    judged, tuned = sets["judging"]["summary"], sets["tuning"]["summary"]
+    sets = {name: report["sets"][name]["summary"] for name in _FAULT_SETS if name in report["sets"]}
     lines = (
         ("cause named first", "75%", "named_first", "harmed_runs"),
         ("cause among the first three alarms", "90%", "among_first_three", "harmed_runs"),
@@ -315,22 +314,25 @@ def doctor(report: dict[str, Any]) -> str:
         ("first flags repair a harmed run", "60%", "repaired", "repaired_runs"),
         ("what `--try` chose repairs it", "80%", "tried", "tried_runs"),
     )
-    rows = [[text, aim, _of(judged, share, count), _of(tuned, share, count)] for text, aim, share, count in lines]
+    rows = [[text, aim, *(_of(found, share, count) for found in sets.values())] for text, aim, share, count in lines]
     kinds = [
-        [kind, *(_of(found["kinds"].get(kind, {}), "named_first", "harmed_runs") for found in (judged, tuned))]
-        for kind in sorted({*judged["kinds"], *tuned["kinds"]})
+        [kind, *(_of(found["kinds"].get(kind, {}), "named_first", "harmed_runs") for found in sets.values())]
+        for kind in sorted({kind for found in sets.values() for kind in found["kinds"]})
     ]
-    titles = ["set `judging`", "set `tuning`"]
+    titles = [f"set `{name}`" for name in sets]
+    sizes = "; ".join(f"`{name}`: {found['faults']} faults in {found['bases']} bases" for name, found in sets.items())
     return "\n\n".join(
         [
             "One fault at one grade is planted in each run. A run is harmed where its return in the last tenth of "
             "training has lost more than 25% of what healthy runs of its base gain, and lies below every one of them; "
             "otherwise it counts as a harmless run with an odd number, on which an alarm is false. The cause is named "
-            "where a finding that was fixed beforehand (`benchmarks/doctor_faults.py`) stands among the alarms. "
-            f"Thresholds were set on the set `tuning` ({tuned['faults']} faults, {tuned['bases']} bases: environment, "
-            f"algorithm, with or without preset). The set `judging` ({judged['faults']} faults, {judged['bases']} "
-            "bases) has other seeds, other faults or grades and further environments, and was trained after the last "
-            "threshold was set. Cases of `benchmarks/doctor_faults.py` that are not listed below have not been run.",
+            "where a finding that was fixed beforehand (`benchmarks/doctor_faults.py`) stands among the alarms. A base "
+            "is an environment and an algorithm, with or without preset.",
+            "Thresholds were set on the set `tuning`. The set `judging` has other seeds, other faults or grades and "
+            "further environments, and was trained after the last threshold was set; its alarms are those of the "
+            "doctor as it was then. Because of its false alarms four findings became hints; the set `again`, the same "
+            f"cases with other seeds, was trained after that. Runs so far: {sizes}. Cases of "
+            "`benchmarks/doctor_faults.py` that are not listed below have not been run.",
             table(["", "aim", *titles], rows),
             "Cause named first, by kind of fault:",
             table(["kind of fault", *titles], kinds),
@@ -346,13 +348,14 @@ def _of(found: dict[str, Any], share: str, count: str) -> str:
     return f"{_in_percent(found[share])} of {found[count]}" if found.get(count) else "not measured"
 
 
+_FAULT_SETS = ("again", "judging", "tuning")
 _FAULT_COLUMNS = ("base", "harmed", "cause at place", "named first instead", "repaired")
 
 
 def _fault_rows(report: dict[str, Any]) -> list[list[str]]:
     rows = []
-    for name in ("judging", "tuning"):
-        for row in report["sets"][name]["rows"]:
+    for name in _FAULT_SETS:
+        for row in report["sets"].get(name, {"rows": []})["rows"]:
             first = f"`{row['alarms'][0]}`" if row["alarms"] else "silent" if row["harmed"] else "-"
             if "fault" not in row and not row["alarms"]:
                 continue

@@ -257,6 +257,12 @@ def test_a_source_is_a_paper_a_link_or_a_page_that_exists(symptom: Symptom) -> N
             assert page[2] in heading_anchors(DOCS / page[1]), source
 
 
+def test_a_task_that_takes_a_fixed_number_of_steps_has_no_hidden_time_limit() -> None:
+    fixed = {"terminated_length_max": 16.0, "terminated_at_max": 1.0}
+    assert env_findings.time_limit_as_termination(history(**fixed, termination_sign=2.0)) is not None
+    assert env_findings.time_limit_as_termination(history(**fixed, termination_sign=12.0)) is None
+
+
 def test_memory_warns_at_90_percent_and_is_a_danger_at_95() -> None:
     severities = []
     for used in (9.0, 9.4, 9.5):

@@ -112,7 +112,7 @@ def unexplained_terminations(history: RunHistory) -> Finding | None:
 
 
 def time_limit_as_termination(history: RunHistory) -> Finding | None:
-    """Episodes that terminate at one and the same length, and none that is cut there."""
+    """Episodes that terminate at one and the same length, for no reason that is observed, and none that is cut there."""
     longest, at_longest = history.column("terminated_length_max"), history.column("terminated_at_max")
     known = np.isfinite(longest) & np.isfinite(at_longest)
     if known.sum() < LEAST_LOOKS or history.has("truncated_length_max"):
@@ -122,6 +122,9 @@ def time_limit_as_termination(history: RunHistory) -> Finding | None:
     if reached.sum() < LEAST_LOOKS or float(np.median(at_longest[known][reached])) < 0.2:
         return None
     always = bool(reached.all()) and float(np.median(at_longest[known])) > ALL
+    sign = history.typical("termination_sign", 0.0, EARLY)
+    if always and sign is not None and sign > UNEXPLAINED:
+        return None  # the observation says why: a task that takes so many steps
     return Finding(
         "time-limit-as-termination",
         WARNING,
