@@ -112,7 +112,7 @@ def unexplained_terminations(history: RunHistory) -> Finding | None:
 
 
 def time_limit_as_termination(history: RunHistory) -> Finding | None:
-    """Episodes that terminate at one and the same length, for no reason that is observed, and none that is cut there."""
+    """Episodes that terminate at one length for no reason that is observed, and none that is cut there."""
     longest, at_longest = history.column("terminated_length_max"), history.column("terminated_at_max")
     known = np.isfinite(longest) & np.isfinite(at_longest)
     if known.sum() < LEAST_LOOKS or history.has("truncated_length_max"):
