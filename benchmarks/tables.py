@@ -331,8 +331,8 @@ def doctor(report: dict[str, Any]) -> str:
             "Thresholds were set on the set `tuning`. The set `judging` has other seeds, other faults or grades and "
             "further environments, and was trained after the last threshold was set; its alarms are those of the "
             "doctor as it was then. Because of its false alarms four findings became hints; the set `again`, the same "
-            "cases with other seeds, was trained after that. `time-limit-as-termination` was narrowed too, while `again` "
-            f"was being trained and before a fault of it was judged. Runs so far: {sizes}. Cases of "
+            "cases with other seeds, was trained after that. `time-limit-as-termination` was narrowed too, while "
+            f"`again` was being trained and before a fault of it was judged. Runs so far: {sizes}. Cases of "
             "`benchmarks/doctor_faults.py` that are not listed below have not been run.",
             table(["", "aim", *titles], rows),
             "Cause named first, by kind of fault:",
