@@ -182,6 +182,7 @@ def _refuse_missing_callback(run: RunDir, plan: Plan, user: Callbacks | None) ->
 def train_to_end(learner: Learner[StateT], recorder: RunRecorder, start: StartOptions) -> StateT:
     """Starts or resumes a run and trains it to its end; SIGTERM and Ctrl-C save and stop it."""
     recorder.attach(learner)
+    first: int | None = None
     try:
         with stop_when_asked(lambda text: recorder.display.note(text, warning=True)) as stop_requested:
             recorder.stop_requested = stop_requested
@@ -196,7 +197,8 @@ def train_to_end(learner: Learner[StateT], recorder: RunRecorder, start: StartOp
         error.fixes = _fixes(recorder.final_advice(error.iteration))
         raise
     except Exception as error:
-        _record_failure(recorder, error)
+        if first is not None:  # a run that is refused stays as it is
+            _record_failure(recorder, error)
         raise
     finally:
         recorder.close()
@@ -207,7 +209,7 @@ def train_to_end(learner: Learner[StateT], recorder: RunRecorder, start: StartOp
 
 
 def _record_failure(recorder: RunRecorder, error: Exception) -> None:
-    """Leaves the reason in the record, for who reads it later; a run that was refused before it began keeps none."""
+    """Leaves the reason in the record, for who reads it later; one without an iteration keeps none."""
     with contextlib.suppress(OSError, UserError):
         if recorder.run.metrics_path.stat().st_size:
             text = error.message if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
