@@ -16,9 +16,9 @@ class EndsSlowly:
         time.sleep(1.0)  # lets the thread come back to Python while the interpreter ends
 
 kept = EndsSlowly()
-program = jax.jit(lambda x: sum((jax.numpy.sin(x + i) @ x for i in range(400)), x))
+program = jax.jit(lambda x: sum((jax.numpy.sin(x + i) @ x for i in range(120)), x))
 compile_ahead(program, jax.ShapeDtypeStruct((8, 8), "float32"))
-time.sleep(0.8)
+time.sleep(0.3)
 """
 
 
