@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from batchwright.core.errors import UserError
 from batchwright.planning.network_plan import hidden_sizes
 from batchwright.planning.plan import Plan
 from batchwright.runs.run_settings import RunSettings
+
+NUMBERS = (
+    *("iterations", "updates_per_iteration", "subsequences_per_update", "subsequence_timesteps", "learning_rate"),
+    *("weight_decay", "held_out_episodes", "recording_bytes", "drawn_bytes"),
+)
+"""Quantities that a run computes with or shows: each must be a number."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,10 @@ class RewardSettings(RunSettings):
 
     @classmethod
     def from_plan(cls, plan: Plan) -> RewardSettings:
+        for name in NUMBERS:
+            if not isinstance(plan[name], (int, float)):
+                text = f"plan.json is damaged: {name} is {plan[name]!r:.40}, not a number."
+                raise UserError(text, ["train anew in another --run-dir"])
         return cls(
             **vars(RunSettings.from_plan(plan)),
             redistribute=plan["redistribute"],
