@@ -151,7 +151,7 @@ def measure(learner: Learner[StateT]) -> Speed:
 
 
 def forecast_line(plan: Plan, speed: Speed, source: str) -> str:
-    """`forecast: about 0:41 (26,400 steps/s, 6 evaluations of 0.2 s, start 1.9 s; measured over 12 iterations)`."""
+    """One line: time in all, steps per second, evaluations, start, and where the speed is known from."""
     settings = RunSettings.from_plan(plan)
     made = evaluations(settings, speed.iteration_steps)
     parts = f"{1 / speed.step_seconds:,.0f} steps/s, {counted(made, 'evaluation')} of {speed.evaluation_seconds:.1f} s"
