@@ -88,8 +88,16 @@ CASES: dict[str, dict[str, Any]] = {
 def machine() -> dict[str, str]:
     """What rounding depends on: compared to the bit where it is the same, elsewhere as long as rounding is small."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
-    return {"processor": model or platform.processor(), "jaxlib": version("jaxlib"), "numpy": version("numpy")}
+    first = (
+        dict(line.replace("\t", "").split(": ", 1) for line in lines[: lines.index("")] if ": " in line)
+        if lines
+        else {}
+    )
+    # Virtual machines give processors of several generations one name; XLA compiles for what each of them has.
+    named = [first.get(key, "") for key in ("model name", "cpu family", "model")]
+    vectors = sorted(flag for flag in first.get("flags", "").split() if flag.startswith(("avx", "fma", "amx", "sse")))
+    processor = "/".join([*named, *vectors]) if first else platform.processor()
+    return {"processor": processor, "jaxlib": version("jaxlib"), "numpy": version("numpy")}
 
 
 def show(lines: list[dict[str, Any]]) -> str:
