@@ -145,6 +145,7 @@ def task_facts(spec: TaskSpec) -> TaskFacts:
         hybrid=len({isinstance(leaf, spaces.Box) for _, leaf in spaces.leaves(spec.action)}) > 1,
         reward_names=spec.reward_names,
         stacked_frames=spec.stacked_frames if len(found) == 1 else 1,
+        agents=spec.agents,
     )
 
 
@@ -152,7 +153,8 @@ def with_probed_components(resolved: Resolved, facts: TaskFacts) -> TaskFacts:
     """The facts with what random actions show of components: where keys of info are named, or balance is asked."""
     rewards, wanted = resolved.config.rewards, resolved.config.rewards.components
     named = bool(wanted) and not facts.reward_names
-    if facts.name is None or resolved.config.regime != ON_POLICY or not (named or rewards.component_balance):
+    unwanted = resolved.config.regime != ON_POLICY or not (named or rewards.component_balance)
+    if facts.name is None or facts.agents or unwanted:  # agents are refused with components by the plan
         return facts
     from batchwright.envs.component_probe import probe_components
 

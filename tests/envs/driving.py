@@ -30,6 +30,7 @@ class Trajectory(NamedTuple):
     components: Any
     mask: Any
     success: Any
+    idle: Any
 
 
 def _scan(engine: CompiledEngine, policy: Callable[[Any], Any], steps: int) -> Callable[[Any], Any]:

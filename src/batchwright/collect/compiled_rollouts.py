@@ -23,12 +23,13 @@ class CollectState(NamedTuple):
 
     engine: Any  # the engine's state
     obs: Tree  # of [N, ...]
-    ended: BoolN  # the last step ended an episode, so the next one is its reset
+    ended: BoolN  # the last step ended an episode, so the next one is its reset; of agents: not there
     returns: FloatN  # since the reset
     lengths: IntN  # transitions since the reset
     mask: BoolNM | None = None  # what may be done now; None where the environment has no masks
     components: FloatNK | None = None  # returns of the reward's components; None where there is one
     memory: FloatNS | None = None  # what the policy remembers; None where it has no memory
+    played: IntN | None = None  # transitions of each agent since the reset; None where environments have one
 
 
 def initial_collect_state(

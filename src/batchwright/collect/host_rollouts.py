@@ -27,14 +27,18 @@ def host_collect_state(obs: Any, num_envs: int, mask: Any = None, num_components
     """The state after a reset of all environments; a host engine keeps its own state."""
     sums = np.zeros(num_envs, bool), np.zeros(num_envs, np.float32), np.zeros(num_envs, np.int32)
     totals = np.zeros((num_envs, num_components), np.float32) if num_components else None
-    fields: Any = (None, _copy(obs), *sums, _copy(mask), totals)
+    fields: Any = (None, copy_tree(obs), *sums, copy_tree(mask), totals)
     return CollectState(*fields)
 
 
 def start_host(engine: HostEngine, seed: int) -> CollectState:
     """A host engine started anew, and where collection begins."""
     obs = engine.start(seed)
-    return host_collect_state(obs, engine.num_envs, engine.mask, len(engine.reward_names))
+    state = host_collect_state(obs, engine.num_rows, engine.mask, len(engine.reward_names))
+    if not engine.agents:
+        return state
+    there: Any = {"ended": np.array(engine.idle), "played": np.zeros(engine.num_rows, np.int32)}
+    return state._replace(**there)
 
 
 def make_act(policy: Policy) -> Act:
@@ -61,7 +65,7 @@ def make_host_collect(
     def collect(
         flat: jax.Array, stats: ObsStats, state: CollectState, noise: Any
     ) -> tuple[CollectState, Rollout, Episodes]:
-        rows = _Rows(state, rollout_steps, num_envs, policy.heads.action_size, engine.autoreset == "same")
+        rows = RolloutRows(state, rollout_steps, num_envs, policy.heads.action_size, engine.autoreset == "same")
         obs: Any = rows.keep(0, state.obs)
         ended, returns, lengths = (np.asarray(x) for x in (state.ended, state.returns, state.lengths))
         # Once for the rollout: host arrays would be handed over anew at every step.
@@ -71,7 +75,7 @@ def make_host_collect(
         memory: Any = state.memory
         for t in range(rollout_steps):
             action, to_env, memory = act(flat, stats, obs, tuple(eps[t] for eps in noise), mask, memory)
-            result = engine.step(_each(np.asarray, to_env))
+            result = engine.step(each_leaf(np.asarray, to_env))
             valid = np.ones(num_envs, bool) if engine.autoreset == "same" else ~ended
             reward = np.where(valid, result.reward, np.float32(0))
             begun = ended if engine.autoreset == "same" else ~valid
@@ -90,11 +94,11 @@ def make_host_collect(
                 memory = np.where(begins[:, None], np.float32(0), memory)
             if info_log is not None:
                 info_log.add(result.extras, valid, ended)
-            obs, mask = rows.keep(t + 1, result.obs), _copy(result.mask)
+            obs, mask = rows.keep(t + 1, result.obs), copy_tree(result.mask)
         # A copy: views would keep all observations of the rollout alive.
         last: Any = (
             None,
-            _copy(obs),
+            copy_tree(obs),
             ended,
             returns.astype(np.float32),
             lengths.astype(np.int32),
@@ -107,13 +111,13 @@ def make_host_collect(
     return collect
 
 
-class _Rows:
+class RolloutRows:
     """The arrays of one rollout, allocated once per rollout and filled step by step."""
 
     def __init__(self, start: CollectState, steps: int, num_envs: int, action_size: int, keeps_final: bool) -> None:
         lead, obs = (steps, num_envs), start.obs
-        self.obs = _each(lambda x: np.empty((steps + 1, *x.shape), x.dtype), obs)
-        self.final = _each(lambda x: np.zeros((steps, *x.shape), x.dtype), obs) if keeps_final else None
+        self.obs = each_leaf(lambda x: np.empty((steps + 1, *x.shape), x.dtype), obs)
+        self.final = each_leaf(lambda x: np.zeros((steps, *x.shape), x.dtype), obs) if keeps_final else None
         self.action = np.empty((*lead, action_size), np.float32)
         paid = 1 if start.components is None else start.components.shape[-1]
         self.reward, self.returns = np.empty((*lead, paid), np.float32), np.empty(lead, np.float32)
@@ -127,7 +131,7 @@ class _Rows:
     def keep(self, t: int, obs: Any) -> Any:
         """Observations written as those of step `t`, and views of them there."""
         _put(self.obs, t, obs)
-        return _each(lambda rows: rows[t], self.obs)
+        return each_leaf(lambda rows: rows[t], self.obs)
 
     def write(self, t: int, action: Any, reward: Any, result: Any, valid: Any, returns: Any, lengths: Any) -> None:
         if self.final is not None:
@@ -159,11 +163,11 @@ def _put(store: Any, t: int, value: Any) -> None:
         rows[t] = row
 
 
-def _copy(obs: Any) -> Any:
-    return _each(np.array, obs)
+def copy_tree(obs: Any) -> Any:
+    return each_leaf(np.array, obs)
 
 
-def _each(function: Callable[[Any], Any], tree: Any) -> Any:
+def each_leaf(function: Callable[[Any], Any], tree: Any) -> Any:
     """`jax.tree.map` of one tree, without what it costs at every step to allow for several."""
     leaves, structure = jax.tree.flatten(tree)
     return jax.tree.unflatten(structure, [function(leaf) for leaf in leaves])
@@ -175,6 +179,6 @@ def make_replay(engine: HostEngine, policy: Policy) -> Callable[[jax.Array], Non
 
     def replay(action_TND: jax.Array) -> None:
         for action in np.asarray(action_TND):
-            engine.step(_each(np.asarray, to_env(action)))
+            engine.step(each_leaf(np.asarray, to_env(action)))
 
     return replay

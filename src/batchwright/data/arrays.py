@@ -30,6 +30,7 @@ FloatTN: TypeAlias = Array  # [T, N] float32
 IntTN: TypeAlias = Array  # [T, N] int32
 BoolTN: TypeAlias = Array  # [T, N] bool
 FloatTNK: TypeAlias = Array  # [T, N, K] float32
+FloatTNA: TypeAlias = Array  # [T, N, A] float32, A agents
 FloatTND: TypeAlias = Array  # [T, N, D] float32
 BoolTNM: TypeAlias = Array  # [T, N, M] bool
 

@@ -1,12 +1,12 @@
 """What one collection brings: a rollout of T steps from N environments."""
 
-# T steps, N environments, K reward components, D numbers in one flat action, M booleans of one action mask.
+# T steps, N environments, K reward components, D numbers in one flat action, M booleans of one action mask, A agents.
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from batchwright.data.arrays import BoolTN, BoolTNM, FloatNS, FloatTN, FloatTND, FloatTNK, IntTN, Tree
+from batchwright.data.arrays import BoolTN, BoolTNM, FloatNS, FloatTN, FloatTNA, FloatTND, FloatTNK, IntTN, Tree
 
 
 class Rollout(NamedTuple):
@@ -49,6 +49,9 @@ class Episodes(NamedTuple):
     lengths: IntTN  # transitions since the reset
     components: FloatTNK | None = None  # the return of each reward component; None where there is one
     success: FloatTN | None = None  # 1 a success, 0 none, NaN unknown; None where none is ever reported
+    agents: FloatTNA | None = None
+    """The return of each agent, NaN of those that had no part; None where environments have one. Then all entries are
+    of environments, `returns` means over their agents."""
 
 
 class CollectResult(NamedTuple):

@@ -13,6 +13,7 @@ from batchwright.envs.env_names import PASSED
 from batchwright.envs.failures import close_env
 from batchwright.envs.gymnasium_source import spaces_of
 from batchwright.envs.jax_adapters import adapt
+from batchwright.envs.parallel_agents import time_limit_steps
 from batchwright.envs.reward_components import vector_names
 from batchwright.envs.spaces import Spec
 from batchwright.envs.tasks import OWN_TASKS
@@ -43,6 +44,8 @@ class TaskSpec:
     """Components of the reward, where the environment gives it as a vector."""
     stacked_frames: int = 1
     """Frames that an observation stacks along its first axis, newest last."""
+    agents: tuple[str, ...] = ()
+    """Agents of each environment; empty where there is one, as in Gymnasium's. Spaces are those of one agent."""
 
 
 def list_environments(word: str | None = None) -> list[EnvEntry]:
@@ -118,6 +121,10 @@ def _describe_gymnasium(name: str) -> TaskSpec | None:
     if is_factory and (task := _describe_jax(name, env)) is not None:
         return task
     try:
+        layout = gymnasium_source.layout_of(env, name)
+        if layout is not None:
+            limit, engines = limit_steps or time_limit_steps(env), _gymnasium_engines(name)
+            return TaskSpec(name, layout.observation, layout.action, limit, engines, None, agents=layout.names)
         registration = getattr(env, "spec", None)
         return TaskSpec(
             name,

@@ -21,6 +21,15 @@ from batchwright.core.errors import UserError
 from batchwright.envs.env_names import passed_factory, split_name
 from batchwright.envs.failures import RAISED, failure
 from batchwright.envs.mujoco_warnings import deduplicate
+from batchwright.envs.parallel_agents import (
+    EXTRA,
+    PACKAGES,
+    AgentLayout,
+    agent_layout,
+    is_parallel,
+    parallel_factory,
+    refuse_turns,
+)
 from batchwright.envs.spaces import Discrete, Leaf, Spec, from_gymnasium, leaf_shape, leaves, path_name
 from batchwright.envs.watchdog import Watch, print_no_answer
 
@@ -135,12 +144,26 @@ def spaces_of(env: Any, name: str) -> tuple[Spec, Spec]:
     refuse_other_kinds(env, name)
     observation = from_gymnasium(env.observation_space, f"{name}'s observation")
     action = from_gymnasium(env.action_space, f"{name}'s action")
+    _check_spaces(observation, action, name)
+    return observation, action
+
+
+def layout_of(env: Any, name: str) -> AgentLayout | None:
+    """The agents of a made environment with their spaces; None where it has one agent, as Gymnasium's have."""
+    refuse_turns(env, name)
+    if not is_parallel(env):
+        return None
+    layout = agent_layout(env, name)
+    _check_spaces(layout.observation, layout.action, name)
+    return layout
+
+
+def _check_spaces(observation: Spec, action: Spec, name: str) -> None:
     for what, spec in (("observation", observation), ("action", action)):
         if not leaves(spec):
             raise UserError(f"{name}'s {what} space has no parts.", [f"give the {what}_space at least one number"])
         for path, leaf in leaves(spec):
             _refuse_sizes(f"{name}'s {what}" + (f" at {path_name(path)!r}" if path else ""), leaf)
-    return observation, action
 
 
 def _refuse_sizes(who: str, leaf: Leaf) -> None:
@@ -158,7 +181,7 @@ def _refuse_sizes(who: str, leaf: Leaf) -> None:
 
 
 def refuse_other_kinds(env: Any, name: str) -> None:
-    """Refuses vector environments, PettingZoo's and what is no environment at all, each by its name."""
+    """Refuses vector environments and what is no environment at all, each by its name."""
     kind = type(env).__name__
     if isinstance(env, type):
         raise UserError(f"{name} gave the class {env.__name__}, not an environment.", [f"return {env.__name__}()"])
@@ -166,16 +189,6 @@ def refuse_other_kinds(env: Any, name: str) -> None:
         raise UserError(
             f"{name} gave a {kind} of {env.num_envs} environments; a factory gives one, Batchwright makes the copies.",
             ["return one gymnasium.Env", "--num-envs sets how many copies are stepped"],
-        )
-    if hasattr(env, "possible_agents") or (
-        callable(getattr(env, "observation_space", None)) and callable(getattr(env, "action_space", None))
-    ):
-        agents = len(getattr(env, "possible_agents", ()) or ())
-        of = f" of {agents} agents" if agents else ""
-        raise UserError(
-            f"{name} gave a {kind}, a PettingZoo environment{of}: it has a space for each agent. "
-            "Batchwright trains one policy in a gymnasium.Env.",
-            ["wrap it as a gymnasium.Env in which one agent acts and the others belong to the environment"],
         )
     if not hasattr(env, "observation_space") or not hasattr(env, "action_space"):
         raise UserError(f"{name} gave a {kind}, which is not a gymnasium.Env.")
@@ -241,6 +254,8 @@ def user_factory(name: str) -> Callable[..., Any] | None:
             raise UserError(f"{location} has no callable named {attribute!r}.", [f"{location}:{n}" for n in names[:3]])
     elif location and attribute.isidentifier():
         found = getattr(import_user_module(location), attribute, None)
+        if not callable(found):
+            found = parallel_factory(location, attribute)
     return found if callable(found) else None
 
 
@@ -285,7 +300,8 @@ def import_user_module(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except RAISED as error:
-        raise UserError(f"could not import {module!r}: {failure(error)}") from error
+        missing = module.split(".", maxsplit=1)[0] in PACKAGES and isinstance(error, ImportError)
+        raise UserError(f"could not import {module!r}: {failure(error)}", [EXTRA] if missing else []) from error
 
 
 def import_namespace(package: str, name: str) -> None:

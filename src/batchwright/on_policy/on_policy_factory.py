@@ -78,8 +78,11 @@ def make_on_policy_policy(settings: OnPolicySettings, engine: Engine, network: N
 def refuse_untrainable_on_policy(plan: Plan) -> None:
     """Refuses plans that are made for other trainers; called before a run directory is made."""
     refuse_unable_to_act(plan)
-    if plan.get("num_agents", 1) > 1:
-        raise UserError("several agents are planned for other trainers only.", ["--for rl_games"])
+    if plan.get("num_agents", 1) > 1 and not plan.task.agents:
+        raise UserError(
+            f"{plan.task.name} has one agent; --num-agents {plan['num_agents']} is planned for other trainers only.",
+            ["leave out --num-agents", "--for rl_games", "an environment of PettingZoo: mpe2:simple_spread_v3"],
+        )
     if plan.get("memory") is None and plan.get("seq_length", 1) > 1:
         raise UserError(
             "--seq-length cuts rollouts into sequences, and the policy has no memory that would learn from them.",

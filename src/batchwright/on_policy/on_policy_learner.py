@@ -133,6 +133,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
             params_before=None if non_finite is None else state.train.params,
             messages=scaled.messages,
             reward_names=self.engine.reward_names,
+            agents=self.engine.agents,
         )
         return after, result
 
@@ -145,7 +146,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
 
     def noise(self, *counters: int) -> tuple[np.ndarray, ...]:
         """The randomness of all actions of one call of `collect`."""
-        shape = (self.collect_steps, self.engine.num_envs)
+        shape = (self.collect_steps, self.session.num_rows)
         return self.policy.heads.noise(self.streams.number("actions", *counters), shape)
 
     def minibatch_order(self, iteration: int, rollout: Rollout) -> Any:

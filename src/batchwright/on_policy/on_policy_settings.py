@@ -37,6 +37,8 @@ class UpdateSettings:
     """Whether the success signal has a value head, after those of the components."""
     entropy_by_kind: bool = False
     """Whether discrete and continuous heads have entropy weights or floors of their own."""
+    agents: bool = False
+    """Whether rows are agents, of which some may not be there."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class OnPolicySettings:
     num_envs: int
     """Environments that run: no more than a rollout has episodes."""
     columns: int
-    """Trajectories side by side in a rollout: environments, or whole episodes."""
+    """Trajectories side by side in a rollout: environments, their agents, or whole episodes."""
     rollout_steps: int
     rollout_episodes: int | None
     """Whole episodes per rollout; None for rollouts of steps."""
@@ -134,7 +136,7 @@ class OnPolicySettings:
             schedule=_schedule(plan),
             constants=_constants(plan),
             num_envs=plan["num_envs"] if episodes is None else min(plan["num_envs"], episodes),
-            columns=plan["num_envs"] if episodes is None else episodes,
+            columns=plan["num_envs"] * plan.get("num_agents", 1) if episodes is None else episodes,
             rollout_steps=plan.get("rollout_steps") or 0,
             rollout_episodes=episodes,
             episode_cut=None if episodes is None else episode_cut(plan.quantities),
@@ -168,6 +170,7 @@ def _update_settings(plan: Plan, names: tuple[str, ...]) -> UpdateSettings:
         success_head=component_target(plan) == SUCCESS,
         entropy_by_kind=any(plan.get(name, 1.0) != 1.0 for name in weights)
         or any(plan.get(name) is not None for name in floors),
+        agents="num_agents" in plan.quantities,
     )
 
 

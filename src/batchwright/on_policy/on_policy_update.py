@@ -154,7 +154,7 @@ def weigh_rollout(
     weight = rollout.valid.astype(jnp.float32)
     values = _rollout_values(settings, rollout, hyper, out.value, final_value)
     targets = find_algorithm(settings.algo).targets(values, hyper, settings.baseline)
-    metrics, weighting = rollout_metrics(policy, rollout), train.weighting
+    metrics, weighting = rollout_metrics(policy, rollout, settings.agents), train.weighting
     if settings.components:
         policy_inputs = PolicyInputs(inputs, rollout.action, weight, rollout.mask)
         sums, mixed = weigh_components(policy, settings, train, policy_inputs, values.value, targets, hyper)
@@ -327,8 +327,11 @@ def gradient_noise(metrics_EM: Metrics, mean_square_ER: jax.Array, parts: Any, r
     return metrics
 
 
-def rollout_metrics(policy: Policy, rollout: Rollout) -> Metrics:
-    """Whether all numbers are finite, and the scales of rewards, observations and actions."""
+def rollout_metrics(policy: Policy, rollout: Rollout, agents: bool = False) -> Metrics:
+    """Whether all numbers are finite, and the scales of rewards, observations and actions.
+
+    Observations at resets count too; those of `agents` that are not there do not.
+    """
     weight_TN = rollout.valid.astype(jnp.float32)
     count = jnp.maximum(weight_TN.sum(), 1.0)
     reward_TN = rollout.reward.sum(-1)
@@ -341,7 +344,8 @@ def rollout_metrics(policy: Policy, rollout: Rollout) -> Metrics:
     if rollout.mask is not None:
         metrics["empty_masks"] = _empty_masks(policy, rollout.mask, rollout.valid)
     if policy.inputs.vector_size:
-        metrics |= _observation_metrics(policy.inputs.vector(jax.tree.map(lambda x: x[:-1], rollout.obs)))
+        vector_TNV = policy.inputs.vector(jax.tree.map(lambda x: x[:-1], rollout.obs))
+        metrics |= _observation_metrics(vector_TNV, rollout.valid if agents else None)
     boxes = [head.action for head in policy.heads.heads if head.kind == "box"]
     if boxes:
         outside = jnp.concatenate([jnp.abs(rollout.action[..., part]) > 1.0 for part in boxes], -1).mean(-1)
@@ -373,10 +377,12 @@ def _empty_masks(policy: Policy, mask_TNM: jax.Array, valid_TN: jax.Array) -> ja
     return jnp.sum(~jnp.stack(groups, -1).all(-1) & valid_TN)
 
 
-def _observation_metrics(vector_TNV: jax.Array) -> Metrics:
-    """Before normalisation; observations at resets count too."""
+def _observation_metrics(vector_TNV: jax.Array, valid_TN: jax.Array | None) -> Metrics:
+    """Before normalisation; of all rows, or of the valid ones."""
     rows = vector_TNV.reshape(-1, vector_TNV.shape[-1])
-    std_V = rows.std(0)
+    where = None if valid_TN is None else valid_TN.reshape(-1, 1)
+    std_V = rows.std(0, where=where)
+    rows = rows if where is None else jnp.where(where, rows, 0.0)
     varies_V = std_V > np.float32(1e-8)
     return {
         "obs_abs_max": jnp.abs(rows).max(),

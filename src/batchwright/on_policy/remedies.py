@@ -120,7 +120,7 @@ def new_rollout_steps(plan: Plan, env_steps: int, remedy: str) -> int | None:
     steps, planned = plan["rollout_steps"], plan.get("planned_rollout_steps") or plan["rollout_steps"]
     steps = 2 * steps if remedy == DOUBLE_ROLLOUT else steps // 2
     left = (plan["actual_steps"] - env_steps) / max(1, steps * plan["num_envs"])
-    small = steps * plan["num_envs"] < 2 * (plan["minibatch_transitions"] or 1)
+    small = steps * plan["num_envs"] * plan.get("num_agents", 1) < 2 * (plan["minibatch_transitions"] or 1)
     if not planned / LARGEST_CHANGE <= steps <= planned * LARGEST_CHANGE or left < LEAST_ITERATIONS_LEFT:
         return None
     return None if remedy == HALVE_ROLLOUT and small else steps
@@ -128,7 +128,7 @@ def new_rollout_steps(plan: Plan, env_steps: int, remedy: str) -> int | None:
 
 def resized_plan(plan: Plan, rollout_steps: int) -> Plan:
     """The same plan with longer or shorter rollouts, cut into minibatches of the same size."""
-    rows = rollout_steps * plan["num_envs"]
+    rows = rollout_steps * plan["num_envs"] * plan.get("num_agents", 1)
     split = near_equal_split(rows, min(rows, plan["minibatch_transitions"]))
     changed = {
         "planned_rollout_steps": plan.get("planned_rollout_steps") or plan["rollout_steps"],

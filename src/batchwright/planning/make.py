@@ -8,6 +8,7 @@ from batchwright.config.load import Resolved
 from batchwright.config.schema import DATASET, ON_POLICY, ON_POLICY_ALGOS, RECORDED, flag_of
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine, with_overrides
+from batchwright.planning.agent_plan import refuse_agent_contradictions
 from batchwright.planning.dataset_plan import plan_dataset
 from batchwright.planning.on_policy_plan import plan_on_policy
 from batchwright.planning.plan import Plan, TaskFacts
@@ -27,6 +28,7 @@ def make_plan(
     hardware = config.hardware
     machine = with_overrides(machine, hardware.cores, hardware.ram_gb, hardware.gpu_memory_gb)
     facts = _facts(resolved, task)
+    refuse_agent_contradictions(resolved, facts)
     if config.regime == RECORDED:
         raise UserError(
             f"{config.recorded.data} is recorded data: a reward model is planned and trained by another command.",

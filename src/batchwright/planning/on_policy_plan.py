@@ -9,6 +9,7 @@ from batchwright.config.schema import FIELDS, ON_POLICY, flag_of
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine
 from batchwright.planning import exact, on_policy_learning, rules, scaling
+from batchwright.planning.agent_plan import num_agents_of, settle_agents
 from batchwright.planning.defaults import DEFAULT_TOTAL_STEPS, DEFAULTS, ENTROPY_START, EPISODES_PER_ROLLOUT
 from batchwright.planning.ledger import Ledger
 from batchwright.planning.memory_plan import refuse_memory_contradictions, seq_length_of, settle_memory
@@ -71,14 +72,12 @@ def _plan_steps(ledger: Ledger, task: TaskFacts, held: scaling.Held, divide_exac
     """Rollouts of a fixed number of steps."""
     defaults = DEFAULTS[ledger.config.algo]
     num_envs = ledger.setting("num_envs", defaults.num_envs, "a start; training measures what the machine handles")
-    num_agents = ledger.stated("num_agents") or 1
+    num_agents = num_agents_of(ledger, task)
     seq_length = seq_length_of(ledger)
     _settle_rollout_steps(ledger, task, held, num_envs * num_agents, seq_length)
     rollout_steps = int(ledger.quantities["rollout_steps"].value or 1)
     factors = f"{counted(num_envs, 'env')} x {counted(rollout_steps, 'step')}"
-    if ledger.stated("num_agents") is not None:
-        ledger.adopt("num_agents", num_agents, "agents")
-        factors += f" x {counted(num_agents, 'agent')}"
+    factors += settle_agents(ledger, task)
     settle_memory(ledger)
     rollout = num_envs * rollout_steps * num_agents
     ledger.settle("rollout_transitions", rollout, "transitions", factors)
@@ -222,7 +221,8 @@ def _refuse_disagreement(ledger: Ledger, rollout: int, seq_length: int) -> None:
 
 def _steps_for(ledger: Ledger, transitions: int) -> int:
     """Rollout steps that collect at least so many transitions."""
-    per_step = int(ledger.quantities["num_envs"].value or 1) * (ledger.stated("num_agents") or 1)
+    agents = ledger.quantities.get("num_agents")
+    per_step = int(ledger.quantities["num_envs"].value or 1) * (1 if agents is None else int(agents.value or 1))
     seq_length = seq_length_of(ledger)
     steps = -(-transitions // per_step)
     return -(-steps // seq_length) * seq_length

@@ -34,7 +34,8 @@ class Camera(Protocol):
 
 def make_camera(policy: TrainedPolicy) -> Camera:
     """A camera for the environment of a run: EnvPool's own where EnvPool trained it, else Gymnasium's."""
-    kind = EnvPoolCamera if str(policy.plan["engine"]).startswith("envpool") else GymnasiumCamera
+    kind: type[Any] = EnvPoolCamera if str(policy.plan["engine"]).startswith("envpool") else GymnasiumCamera
+    kind = AgentsCamera if policy.layout is not None else kind
     try:
         return kind(policy)
     except UserError as error:
@@ -80,6 +81,26 @@ class GymnasiumCamera:
 
     def close(self) -> None:
         self._env.close()
+
+
+class AgentsCamera(GymnasiumCamera):
+    """Films an environment of several agents, from its reset until no agent is left."""
+
+    def play(self, seed: int, most_frames: int) -> list[np.ndarray]:
+        env = self._env
+        self._policy.reset()
+        obs, infos = env.reset(seed=seed)
+        frames: list[Any] = [self._picture(obs)]
+        most = min(most_frames, 1 + (self._limit_steps or most_frames))
+        while env.agents and len(frames) < most:
+            masks = {agent: (infos.get(agent) or {}).get("action_mask") for agent in env.agents}
+            obs, _, _, _, infos = env.step(self._policy({agent: obs[agent] for agent in env.agents}, mask=masks))
+            frames.append(self._picture(obs))
+        return frames
+
+    def _picture(self, obs: Any) -> np.ndarray | None:
+        drawn = self._env.render()
+        return drawn if isinstance(drawn, np.ndarray) else None
 
 
 class EnvPoolCamera:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from batchwright.envs import spaces
 from batchwright.envs.engines import make_engine
 from batchwright.envs.engines.host_arrays import native_tree
 from batchwright.envs.masks import flat_mask, refuse_empty
+from batchwright.envs.parallel_agents import AgentLayout, split_mask
 from batchwright.envs.reward_components import NO_COMPONENTS
 from batchwright.nets.normalise import ObsStats, RunningMoments
 from batchwright.nets.policy import NetworkMaker, Policy
@@ -37,13 +38,21 @@ PARAMS = ".train.params"
 class TrainedPolicy:
     """Call it with one observation of the environment; it gives the environment's own kind of action.
 
-    A policy with memory remembers the observations of its calls: call `reset` before every episode.
+    A policy with memory remembers the observations of its calls: call `reset` before every episode. Where an
+    environment has several agents, call it with one agent's observation, or with a dict of them by agent.
     """
 
     def __init__(
-        self, plan: Plan, env: str, policy: Policy, params: np.ndarray, stats: ObsStats, iteration: int
+        self,
+        plan: Plan,
+        env: str,
+        policy: Policy,
+        params: np.ndarray,
+        stats: ObsStats,
+        iteration: int,
+        layout: AgentLayout | None = None,
     ) -> None:
-        self.plan, self.env, self.iteration = plan, env, iteration
+        self.plan, self.env, self.iteration, self.layout = plan, env, iteration, layout
         self.policy, self.params, self.stats = policy, jnp.asarray(params), stats
         self._calls = 0
         self.reset()
@@ -61,12 +70,40 @@ class TrainedPolicy:
         `episodes` are those side by side in `act_stored`.
         """
         self._memory = self.policy.initial_memory(episodes)
+        self._memories = dict.fromkeys(self.agents, self._memory)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Agents of the environment; empty where it has one."""
+        return () if self.layout is None else self.layout.names
 
     def __call__(self, obs: Any, deterministic: bool = True, mask: Any = None) -> Any:
         """The action for one observation; sampled where `deterministic` is False.
 
-        `mask` is what may be done, as the environment gives it in `info["action_mask"]`.
+        `mask` is what may be done, as the environment gives it in `info["action_mask"]`. A dict of observations by
+        agent gives a dict of actions; `mask` is then a dict by agent, too.
         """
+        if self.layout is not None:
+            if isinstance(obs, Mapping) and all(str(agent) in self.layout.names for agent in obs):
+                return {agent: self._act_for(agent, obs[agent], deterministic, mask) for agent in obs}
+            if self._memory is not None:
+                raise UserError(
+                    f"the policy of {self.env} remembers what each of its agents observed: a call must say which.",
+                    ["policy({agent: observation, ...}), with the agents that are there"],
+                )
+            obs, mask = split_mask(self.layout, obs, mask)
+        return self._act_one(obs, deterministic, mask)
+
+    def _act_for(self, agent: Any, obs: Any, deterministic: bool, masks: Any) -> Any:
+        """The action of one agent, with its own memory."""
+        assert self.layout is not None
+        obs, mask = split_mask(self.layout, obs, (masks or {}).get(agent))
+        self._memory = self._memories[str(agent)]
+        action = self._act_one(obs, deterministic, mask)
+        self._memories[str(agent)] = self._memory
+        return action
+
+    def _act_one(self, obs: Any, deterministic: bool, mask: Any) -> Any:
         heads = self.policy.heads
         noise = heads.no_noise((1,)) if deterministic else heads.noise(self._calls, (1,))
         self._calls += not deterministic
@@ -133,11 +170,11 @@ def load(
     warn = on_warning or (lambda text: warnings.warn(text, stacklevel=4))
     arrays, manifest = load_checkpoint(directory, checkpoint, warn)
     engine = make_engine(env, 1, plan["engine"], components=component_names(plan) or NO_COMPONENTS)
-    policy = make_trained_policy(plan, engine, network)
+    policy, layout = make_trained_policy(plan, engine, network), engine.layout
     engine.close()
     count, mean, squares, params = _checked(directory, arrays, policy)
     stats = RunningMoments(np.float64(count), mean, squares).obs_stats(plan["normalize_obs"])
-    return TrainedPolicy(plan, env, policy, params, stats, manifest["iteration"])
+    return TrainedPolicy(plan, env, policy, params, stats, manifest["iteration"], layout)
 
 
 def _checked(run: RunDir, arrays: dict[str, np.ndarray], policy: Policy) -> list[np.ndarray]:

@@ -21,6 +21,7 @@ from batchwright.envs.engines.engine import OnEvent
 from batchwright.nets.normalise import ObsStats, RunningMoments
 from batchwright.nets.policy import Policy
 from batchwright.runs.engine_session import EngineSession
+from batchwright.runs.evaluation import agent_means
 from batchwright.runs.learner import (
     CheckpointParts,
     Counters,
@@ -198,8 +199,8 @@ def learning_rate_factor(schedule: str, progress: float) -> float:
 def iteration_record(counters: Counters, result: IterationResult, iteration_seconds: float) -> Record:
     """Counters, episodes, metrics of the updates and times of one iteration."""
     assert result.collected is not None
-    record = _progress_metrics(counters) | _episode_metrics(result.collected.episodes, result.reward_names)
-    record |= result.metrics
+    record = _progress_metrics(counters)
+    record |= _episode_metrics(result.collected.episodes, result.reward_names, result.agents) | result.metrics
     record |= {f"{phase}_seconds": seconds for phase, seconds in result.seconds.items()}
     record["wait_seconds"] = max(0.0, iteration_seconds - sum(result.seconds.values()))
     record["steps_per_second"] = result.collected.env_steps / iteration_seconds
@@ -215,8 +216,8 @@ def _progress_metrics(counters: Counters) -> Record:
     }
 
 
-def _episode_metrics(episodes: Episodes, reward_names: tuple[str, ...]) -> Record:
-    """Returns and lengths of the episodes that ended, and what only some environments give: components, success."""
+def _episode_metrics(episodes: Episodes, reward_names: tuple[str, ...], agents: tuple[str, ...]) -> Record:
+    """Returns and lengths of the episodes that ended, and what only some environments give."""
     ended = np.asarray(episodes.ended)
     returns, lengths = np.asarray(episodes.returns)[ended], np.asarray(episodes.lengths)[ended]
     record: Record = {"episodes": len(returns)}
@@ -233,6 +234,9 @@ def _episode_metrics(episodes: Episodes, reward_names: tuple[str, ...]) -> Recor
     if episodes.components is not None and len(returns):
         means = np.asarray(episodes.components)[ended].mean(0, dtype=np.float64)
         record |= {f"component/{name}/return": float(mean) for name, mean in zip(reward_names, means, strict=True)}
+    if episodes.agents is not None and len(returns):
+        means = agent_means(np.asarray(episodes.agents)[ended], agents)
+        record |= {f"agent/{name}/return": mean for name, mean in means.items()}
     if episodes.success is not None:
         success = np.asarray(episodes.success)[ended]
         if np.isfinite(success).any():

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from batchwright.collect.agent_rollouts import make_python_collect
 from batchwright.collect.compiled_rollouts import (
     Collect,
     CollectState,
@@ -16,7 +17,7 @@ from batchwright.collect.compiled_rollouts import (
     make_compiled_replay,
     start_compiled,
 )
-from batchwright.collect.host_rollouts import Act, make_act, make_host_collect, make_replay, start_host
+from batchwright.collect.host_rollouts import Act, make_act, make_replay, start_host
 from batchwright.collect.info_log import InfoLog
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
@@ -31,6 +32,8 @@ from batchwright.runs.learner import Evaluation, SavedCheckpoint
 from batchwright.runs.run_settings import RunSettings
 from batchwright.runs.shared_programs import SharedPrograms
 
+DETAILS = ("returns", "cut_episodes", "agents")
+"""What of an evaluation its event keeps."""
 ProgramKey = Callable[[str], Hashable]
 """From the name of a program to what it is made from; learners with equal keys may share it."""
 
@@ -50,6 +53,7 @@ class EngineSession:
         on_event: OnEvent | None = None,
     ) -> None:
         self.settings, self.env, self.engine, self.policy = settings, env, engine, policy
+        self.num_rows = engine.num_rows
         self.streams = Streams(settings.seed)
         self._program_key, self._programs, self._on_event = program_key, programs, on_event
         self._evaluator: Evaluator | None = None
@@ -73,7 +77,7 @@ class EngineSession:
         """Fresh environments from seeds that depend on the iteration alone."""
         engine = self.engine
         seed = self.streams.number("environments", iteration)
-        memory = self.policy.initial_memory(engine.num_envs)
+        memory = self.policy.initial_memory(self.num_rows)
         if isinstance(engine, HostEngine):
             return start_host(engine, seed)._replace(memory=memory)
         assert isinstance(engine, CompiledEngine)
@@ -148,7 +152,8 @@ class EngineSession:
             metrics |= dict(zip(("eval_low", "eval_high"), summary["iqr"], strict=True))
         if "success_rate" in summary:
             metrics["eval_success_rate"] = summary["success_rate"]
-        details: dict[str, Any] = {name: summary[name] for name in ("returns", "cut_episodes") if name in summary}
+        metrics |= {f"agent/{name}/eval_mean": mean for name, mean in summary.get("agents", {}).items()}
+        details: dict[str, Any] = {name: summary[name] for name in DETAILS if name in summary}
         message = "no finite return" if summary["mean"] is None else f"mean {summary['mean']:g}"
         warnings = found.warnings(self.env, self.settings.eval_max_steps)
         return Evaluation(summary, metrics, "evaluation", message, details, warnings)
@@ -175,7 +180,7 @@ class EngineSession:
     def _make_collect(self) -> Collect:
         engine = self.engine
         if isinstance(engine, HostEngine):
-            return make_host_collect(engine, self.policy, self.collect_steps, self._make_act(), self.info_log)
+            return make_python_collect(engine, self.policy, self.collect_steps, self._make_act(), self.info_log)
         assert isinstance(engine, CompiledEngine)
         if not engine.saves_state:  # its program holds the address of its environments
             return jax.jit(make_collect(engine, self.policy))

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
+from batchwright.collect.agent_rollouts import make_python_collect
 from batchwright.collect.compiled_rollouts import CollectState, make_collect, start_compiled
 from batchwright.collect.episode_rollouts import shares
-from batchwright.collect.host_rollouts import Act, make_host_collect, start_host
+from batchwright.collect.host_rollouts import Act, start_host
 from batchwright.core.streams import Streams
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine, evaluation_engine, make_engine
 from batchwright.envs.engines.engine import OnEvent
@@ -26,8 +27,8 @@ from batchwright.watch.statistics import summarise
 EVAL_ENVS = 16
 CHUNK_STEPS = 64
 
-Episode: TypeAlias = tuple[float, int, float, bool]
-"""Return, length, success (NaN: unknown), and whether it was cut."""
+Episode: TypeAlias = tuple[float, int, float, bool, np.ndarray]
+"""Return, length, success (NaN: unknown), whether it was cut, and the return of each agent where there are several."""
 
 
 class Evaluated(NamedTuple):
@@ -39,12 +40,17 @@ class Evaluated(NamedTuple):
     """1, 0, or NaN where the environment reports none."""
     cut: np.ndarray
     """Episodes that had not ended at the step limit: return and length are those up to there."""
+    agents: np.ndarray
+    """[episodes, A] returns of the agents, NaN of those that had no part; no columns where environments have one."""
+    agent_names: tuple[str, ...] = ()
 
     def summary(self) -> dict[str, Any]:
-        """`summarise`, and `success_rate` where the environment reports success."""
+        """`summarise`, and where the environment has them `success_rate` and the mean return of each of its agents."""
         known = np.isfinite(self.success)
-        success = {"success_rate": float(self.success[known].mean())} if known.any() else {}
-        return summarise(self.returns, np.flatnonzero(self.cut).tolist()) | success
+        more: dict[str, Any] = {"success_rate": float(self.success[known].mean())} if known.any() else {}
+        if self.agent_names:
+            more["agents"] = agent_means(self.agents, self.agent_names)
+        return summarise(self.returns, np.flatnonzero(self.cut).tolist()) | more
 
     def warnings(self, env: str, max_steps: int) -> tuple[str, ...]:
         """What the user should know of these episodes."""
@@ -61,6 +67,15 @@ class Evaluated(NamedTuple):
                 "left out of the statistics"
             )
         return tuple(found)
+
+
+def agent_means(returns_BA: np.ndarray, names: tuple[str, ...]) -> dict[str, float]:
+    """The mean return of each agent over the episodes that it had a part in; those without any are left out."""
+    means = {}
+    for name, column in zip(names, np.asarray(returns_BA, np.float64).T, strict=True):
+        if np.isfinite(column).any():
+            means[name] = float(column[np.isfinite(column)].mean())
+    return means
 
 
 class Evaluator:
@@ -90,7 +105,7 @@ class Evaluator:
             env, num_envs, name, on_event=on_event, components=NO_COMPONENTS, step_timeout=step_timeout
         )
         if isinstance(engine, HostEngine):
-            collect: Any = make_host_collect(engine, policy, CHUNK_STEPS, make_act() if make_act else None)
+            collect: Any = make_python_collect(engine, policy, CHUNK_STEPS, make_act() if make_act else None)
         else:
             assert isinstance(engine, CompiledEngine)
             collect = jax.jit(make_collect(engine, policy))
@@ -107,7 +122,8 @@ class Evaluator:
             again = seed if attempt == 0 else Streams(seed).number("evaluation-after-cut", attempt)
             for done, episodes in zip(found, self._play(params, stats, again, deterministic, left_N), strict=True):
                 done.extend(episodes)
-        return Evaluated(*(np.array(column) for column in zip(*itertools.chain(*found), strict=True)))
+        columns: Any = [np.array(column) for column in zip(*itertools.chain(*found), strict=True)]
+        return Evaluated(*columns)._replace(agent_names=self._engine.agents)
 
     def _play(
         self, params: Any, stats: ObsStats, seed: int, deterministic: bool, left_N: list[int]
@@ -116,7 +132,7 @@ class Evaluator:
         state, streams, heads = self._start(seed), Streams(seed), self._policy.heads
         found: list[list[Episode]] = [[] for _ in left_N]
         open_N = np.array(left_N) > 0
-        shape = (self._chunk_steps, len(left_N))
+        shape = (self._chunk_steps, self._engine.num_rows)
         for chunk in itertools.count():
             if not open_N.any():
                 return found
@@ -124,16 +140,18 @@ class Evaluator:
             noise = heads.no_noise(shape) if drawn is None else heads.noise(drawn, shape)
             state, _, episodes = self._collect(params, stats, state, noise)
             returns, lengths, ended = (np.asarray(x) for x in (episodes.returns, episodes.lengths, episodes.ended))
-            success = np.full(shape, np.nan) if episodes.success is None else np.asarray(episodes.success)
+            success = np.full(ended.shape, np.nan) if episodes.success is None else np.asarray(episodes.success)
+            agents = np.zeros((*ended.shape, 0)) if episodes.agents is None else episodes.agents
             for t, i in np.argwhere(ended | (lengths == self._max_steps)):
                 if open_N[i]:
                     cut = not ended[t, i]
-                    found[i].append((float(returns[t, i]), int(lengths[t, i]), float(success[t, i]), bool(cut)))
+                    one = float(returns[t, i]), int(lengths[t, i]), float(success[t, i]), bool(cut)
+                    found[i].append((*one, np.array(agents[t, i])))
                     open_N[i] = not cut and len(found[i]) < left_N[i]
         raise AssertionError("unreachable: chunks are counted without end")
 
     def _start(self, seed: int) -> CollectState:
-        memory = self._policy.initial_memory(self._engine.num_envs)
+        memory = self._policy.initial_memory(self._engine.num_rows)
         if isinstance(self._engine, HostEngine):
             return start_host(self._engine, seed)._replace(memory=memory)
         assert isinstance(self._engine, CompiledEngine)

@@ -65,6 +65,8 @@ class IterationResult:
     """Warnings for the user."""
     reward_names: tuple[str, ...] = ()
     """Of the reward's components, in the order in which `collected` has them."""
+    agents: tuple[str, ...] = ()
+    """Of each environment, in the order in which `collected` has them; empty where there is one."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from batchwright.core.errors import UserError
 from batchwright.envs.masks import Activity
+from batchwright.envs.parallel_agents import AgentLayout
 from batchwright.envs.spaces import Spec
 
 Array: TypeAlias = Any
@@ -26,6 +27,7 @@ class Step(NamedTuple):
 
     With autoreset "next", `obs` after an end is the true last observation; the step after it ignores
     that environment's action and gives its reset observation, reward 0 and no flags.
+    With several agents a row is one agent of one environment: agents of one environment lie side by side.
     With autoreset "same", `obs` after an end is already the next episode's first.
     """
 
@@ -47,6 +49,9 @@ class Step(NamedTuple):
     """[N, M] bool (`envs.masks`), what may be done after `obs`; None where the environment has no masks."""
     success: Array | None = None
     """[N] float32 where an episode ended: 1 a success, 0 none, NaN unknown; None where none is ever reported."""
+    idle: Array | None = None
+    """[N] bool, only with several agents: the row's next step is no transition. The agent is not there, or its
+    environment is reset."""
 
 
 class Engine(ABC):
@@ -64,6 +69,10 @@ class Engine(ABC):
     """Whether `start` is cheap and leaves compiled programs valid, so that every iteration may begin with it."""
 
     num_envs: int
+    layout: AgentLayout | None = None
+    """Of environments with several agents; None where a row is an environment."""
+    agents: tuple[str, ...] = ()
+    """Their names, in the order of their rows."""
     observation: Spec
     action: Spec
     max_episode_steps: int | None
@@ -72,6 +81,11 @@ class Engine(ABC):
     """Names of the components in `Step.components`; empty where rewards are one number."""
     action_activity: Mapping[str, Activity] = MappingProxyType({})
     """Boxes that are used only with some choices (`envs.masks`)."""
+
+    @property
+    def num_rows(self) -> int:
+        """N: what lies side by side in a step, environments or their agents."""
+        return self.num_envs * max(1, len(self.agents))
 
     def set_attribute(self, name: str, value: Any) -> None:
         """Sets an attribute of every environment, those that replace failed ones included."""
@@ -91,6 +105,8 @@ class HostEngine(Engine):
     compiled = False
     mask: Any = None
     """[N, M] bool of the observations last given; None where the environment has no masks."""
+    idle: Any = None
+    """[N] bool after `start`, only with several agents: as in `Step`."""
 
     @abstractmethod
     def start(self, seed: int) -> Any:

@@ -33,6 +33,8 @@ class EnvLoop:
     `at[0]` is the environment that is being stepped or reset, for those who watch.
     """
 
+    rows_per_env = 1
+
     def __init__(
         self,
         source: EnvSource,
@@ -52,8 +54,8 @@ class EnvLoop:
         self._at: Any = [-1] if at is None else at
         self._info_keys = tuple(enumerate(info_keys))
         self._parts = None if parts == NO_PARTS else parts
-        self._rows = ObservationRows(spaces[0], arrays.observations, source.name, first_index)
-        count = len(arrays.reward)
+        self._rows = ObservationRows(spaces[0], arrays.observations, self._who)
+        count = len(arrays.reward) // self.rows_per_env
         self._limit_steps: float = math.inf
         self._attributes: dict[str, Any] = {}
         self._envs: list[Any] = []
@@ -203,8 +205,11 @@ class EnvLoop:
             )
         self._action_spaces[row] = env.action_space
 
+    def _env_at(self, place: int) -> str:
+        return f"{self._source.name}, environment {self._first_index + place}"
+
     def _who(self, row: int) -> str:
-        return f"{self._source.name}, environment {self._first_index + row}"
+        return self._env_at(row)
 
     def _write_mask(self, row: int, info: Any) -> None:
         """What may be done next; an environment that gives masks gives one whenever an action is asked for."""
@@ -225,7 +230,7 @@ class EnvLoop:
         except UserError:
             raise
         except RAISED as error:
-            raise UserError(f"{self._who(row)}, raised in reset: {failure(error)}", _reset_fixes(error)) from error
+            raise UserError(f"{self._env_at(row)}, raised in reset: {failure(error)}", _reset_fixes(error)) from error
 
     def _reset_until_it_works(self, row: int) -> None:
         while True:

@@ -16,6 +16,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
+from batchwright.envs.engines.agent_loop import make_loop
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.envs.engines.env_loop import EnvLoop
 from batchwright.envs.engines.host_arrays import action_rows
@@ -24,6 +25,7 @@ from batchwright.envs.engines.shared_block import SharedBlock
 from batchwright.envs.engines.spin_wait_pipe import SpinWaitPipe
 from batchwright.envs.failures import say_ignored
 from batchwright.envs.gymnasium_source import EnvSource
+from batchwright.envs.parallel_agents import AgentLayout
 from batchwright.envs.reward_components import RewardParts
 from batchwright.envs.spaces import Spec, unflatten
 
@@ -43,11 +45,19 @@ class Share:
     count: int
     spin_seconds: float
     """How long a worker polls for its next command before it sleeps."""
+    layout: AgentLayout | None = None
+    """Of environments with several agents."""
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """(first row, number of rows) of its environments."""
+        each = 1 if self.layout is None else len(self.layout.names)
+        return self.first * each, self.count * each
 
     def loop(self, arrays: LoopArrays, on_event: OnEvent) -> EnvLoop:
         """The share's environments, which write into their rows of all environments' `arrays`."""
-        rows = arrays.rows(self.first, self.count)
-        return EnvLoop(self.source, self.spaces, rows, self.first, on_event, self.info_keys, self.parts, self._at())
+        rows, more = arrays.rows(*self.rows), (self.info_keys, self.parts, self._at())
+        return make_loop(self.source, self.layout, self.spaces, rows, self.first, on_event, *more)
 
     def _at(self) -> Any:
         """Where the share's loop says which environment it is at, in memory that the parent sees."""
@@ -60,7 +70,7 @@ class Share:
 
     def actions(self, action_arrays: Sequence[NDArray[Any]]) -> Callable[[], Iterable[Any]]:
         """A function that gives the share's native actions, by what the arrays hold when it is called."""
-        mine = slice(self.first, self.first + self.count)
+        mine = slice(self.rows[0], sum(self.rows))
         canonical = unflatten(self.spaces[1], [array[mine] for array in action_arrays])
         to_rows = action_rows(self.spaces[1])
         return lambda: to_rows(canonical)

@@ -73,7 +73,9 @@ class GymnasiumAsync(HostEngine):
         step_timeout: float | None = None,
     ) -> None:
         self.num_envs, self._name, self._step_timeout = num_envs, source.name, step_timeout or 0.0
-        self.observation, self.action, self.max_episode_steps, offered, self.action_activity = probe(source)
+        found = probe(source)
+        self.observation, self.action, self.max_episode_steps, offered, self.action_activity, self.layout = found
+        self.agents = () if self.layout is None else self.layout.names
         parts = reward_parts(offered, components, source.name)
         self.reward_names = parts.names
         self._on_event = on_event
@@ -81,17 +83,18 @@ class GymnasiumAsync(HostEngine):
         # Spawned, not forked: JAX and EnvPool have threads, which a fork would cut off in mid-lock.
         self._context = multiprocessing.get_context("spawn")
         spaces = (self.observation, self.action)
-        block = SharedBlock.create(self._context, spaces, num_envs, len(info_keys), len(parts.names))
+        block = SharedBlock.create(self._context, spaces, self.num_rows, len(info_keys), len(parts.names))
         views, self._shared_actions = block.arrays()
         self._shared = LoopArrays.over(views)
         # A worker that dies may leave half a row behind: what we return is our own copy.
-        self._arrays = LoopArrays.allocate(spaces, num_envs, len(info_keys), len(parts.names))
-        self._step = as_step(self.observation, self._arrays, info_keys)
+        self._arrays = LoopArrays.allocate(spaces, self.num_rows, len(info_keys), len(parts.names))
+        self._step = as_step(self.observation, self._arrays, info_keys, bool(self.agents))
+        self.idle = self._step.idle
         self._action_paths = [path for path, _ in leaves(self.action)]
         count = min(num_processes or usable_cores(), num_envs)
         bounds = np.linspace(0, num_envs, count + 1).astype(int).tolist()
         shares = [
-            Share(source, spaces, tuple(info_keys), parts, block, first, end - first, self.spin_seconds)
+            Share(source, spaces, tuple(info_keys), parts, block, first, end - first, self.spin_seconds, self.layout)
             for first, end in itertools.pairwise(bounds)
         ]
         self._attributes: dict[str, Any] = {}
@@ -102,7 +105,8 @@ class GymnasiumAsync(HostEngine):
             with self._own_watch:
                 self._own = own.loop(self._arrays, on_event)
             self._own_actions = own.actions(self._shared_actions)
-        dealt = (bounds[1] if self.keeps_share else 0, sum(share.count for share in shares))
+        each = max(1, len(self.agents))
+        dealt = (each * (bounds[1] if self.keeps_share else 0), sum(share.rows[1] for share in shares))
         self._from_workers = (self._arrays.rows(*dealt), self._shared.rows(*dealt))
         self._waiting = Watch(source.name, lambda event: None, block.at)  # silence is said in `_receive`
         self._workers: list[Worker] = []
@@ -155,9 +159,11 @@ class GymnasiumAsync(HostEngine):
             self._take_over()
             return self._step
         for worker in self._workers:
-            rows = (worker.share.first, worker.share.count)
+            rows = worker.share.rows
             if worker in dead:
-                self._arrays.rows(*rows).mark_cut()
+                lost = self._arrays.rows(*rows)
+                lost.mark_cut()
+                lost.idle[:] = bool(self.agents)
                 self._replace(worker)
                 worker.restarts += 1
                 send(worker, ("resume", (self._seed, worker.restarts)))

@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from batchwright.envs.engines.agent_loop import make_loop
 from batchwright.envs.engines.engine import HostEngine, OnEvent, Step
-from batchwright.envs.engines.env_loop import EnvLoop
 from batchwright.envs.engines.host_arrays import action_rows
 from batchwright.envs.engines.loop_arrays import LoopArrays
 from batchwright.envs.failures import close_env
-from batchwright.envs.gymnasium_source import EnvSource, spaces_of
+from batchwright.envs.gymnasium_source import EnvSource, layout_of, spaces_of
 from batchwright.envs.masks import Activity
+from batchwright.envs.parallel_agents import AgentLayout, time_limit_steps
 from batchwright.envs.reward_components import reward_parts, vector_names
 from batchwright.envs.spaces import Spec, unflatten
 from batchwright.envs.watchdog import Watch
@@ -33,17 +34,20 @@ class GymnasiumSync(HostEngine):
         components: Sequence[str] | None = None,
     ) -> None:
         self.num_envs = num_envs
-        self.observation, self.action, self.max_episode_steps, offered, self.action_activity = probe(source)
+        found = probe(source)
+        self.observation, self.action, self.max_episode_steps, offered, self.action_activity, self.layout = found
+        self.agents = () if self.layout is None else self.layout.names
         parts = reward_parts(offered, components, source.name)
         self.reward_names = parts.names
         spaces = (self.observation, self.action)
-        self._arrays = LoopArrays.allocate(spaces, num_envs, len(info_keys), len(parts.names))
+        self._arrays = LoopArrays.allocate(spaces, self.num_rows, len(info_keys), len(parts.names))
         at = [-1]
         self._watch = Watch(source.name, on_event, at)
         with self._watch:
-            self._loop = EnvLoop(source, spaces, self._arrays, 0, on_event, info_keys, parts, at)
+            self._loop = make_loop(source, self.layout, spaces, self._arrays, 0, on_event, info_keys, parts, at)
         self._to_rows = action_rows(self.action)
-        self._step = as_step(self.observation, self._arrays, info_keys)
+        self._step = as_step(self.observation, self._arrays, info_keys, bool(self.agents))
+        self.idle = self._step.idle
 
     def start(self, seed: int) -> Any:
         return self._start(seed, None)
@@ -70,24 +74,29 @@ class GymnasiumSync(HostEngine):
         self._loop.close()
 
 
-Probed: TypeAlias = tuple[Spec, Spec, int | None, tuple[str, ...], Mapping[str, Activity]]
+Probed: TypeAlias = tuple[Spec, Spec, int | None, tuple[str, ...], Mapping[str, Activity], AgentLayout | None]
 
 
 def probe(source: EnvSource) -> Probed:
-    """Spaces, time limit, components of a vector reward and activity of an environment, made and closed again."""
+    """Spaces, time limit, reward components, activity and agents of an environment, made and closed again."""
     env, limit_steps = source.make()
     try:
+        layout = layout_of(env, source.name)
+        if layout is not None:
+            return layout.observation, layout.action, limit_steps or time_limit_steps(env), (), {}, layout
         registration = getattr(env, "spec", None)
         known_limit = limit_steps or getattr(registration, "max_episode_steps", None)
         activity = getattr(getattr(env, "unwrapped", env), "action_activity", None) or {}
-        return (*spaces_of(env, source.name), known_limit, vector_names(env), activity)
+        return (*spaces_of(env, source.name), known_limit, vector_names(env), activity, None)
     finally:
         close_env(env)
 
 
-def as_step(observation: Spec, arrays: LoopArrays, info_keys: Sequence[str]) -> Step:
+def as_step(observation: Spec, arrays: LoopArrays, info_keys: Sequence[str], has_agents: bool) -> Step:
     """The Step that shows `arrays`; it stays valid because the arrays are written in place."""
     extras = {key: arrays.extras[at] for at, key in enumerate(info_keys)}
     obs = unflatten(observation, list(arrays.observations))
     components = arrays.components if arrays.components.shape[1] else None
-    return Step(obs, arrays.reward, arrays.terminated, arrays.truncated, None, extras, components, None, arrays.success)
+    flags = arrays.terminated, arrays.truncated
+    idle = arrays.idle if has_agents else None
+    return Step(obs, arrays.reward, *flags, None, extras, components, None, arrays.success, idle)

@@ -50,10 +50,10 @@ def allocate_observations(spec: Spec, num_envs: int) -> list[NDArray[Any]]:
 class ObservationRows:
     """Writes observations into rows of the arrays, refusing what the space does not allow."""
 
-    def __init__(self, spec: Spec, arrays: list[NDArray[Any]], env_name: str, first_index: int = 0) -> None:
+    def __init__(self, spec: Spec, arrays: list[NDArray[Any]], who: Callable[[int], str]) -> None:
+        """`who` names the environment of a row, for messages."""
         self.tree = unflatten(spec, list(arrays))
-        self._env_name = env_name
-        self._first_index = first_index
+        self._who = who
         self._leaves = [_Rows(path, leaf, array) for (path, leaf), array in zip(leaves(spec), arrays, strict=True)]
         self._single = self._leaves[0] if not isinstance(spec, DictSpace | TupleSpace) else None
 
@@ -95,15 +95,13 @@ class ObservationRows:
         outside = None if rows.is_plain else out_of_range(rows.leaf, array)
         if outside is not None:
             part = f" at {path_name(rows.path)!r}" if rows.path else ""
-            who = f"{self._env_name}, environment {self._first_index + row}"
-            raise UserError(f"{who}: observation{part} is {outside}.", (MEND_OBSERVATIONS,))
+            raise UserError(f"{self._who(row)}: observation{part} is {outside}.", (MEND_OBSERVATIONS,))
         rows.array[row] = array
 
     def _refusal(self, row: int, rows: _Rows, got: str, why: str) -> UserError:
         part = f" at {path_name(rows.path)!r}" if rows.path else ""
         return UserError(
-            f"{self._env_name}, environment {self._first_index + row}: observation{part} is {got}, "
-            f"its space says {rows.dtype.name} {rows.shape} ({why}).",
+            f"{self._who(row)}: observation{part} is {got}, its space says {rows.dtype.name} {rows.shape} ({why}).",
             (MEND_OBSERVATIONS,),
         )
 

@@ -15,7 +15,7 @@ from batchwright.envs.engines.host_arrays import Layout, observation_layout
 from batchwright.envs.masks import mask_size
 from batchwright.envs.spaces import Spec
 
-SIGNALS = 8
+SIGNALS = 9
 """Arrays of a loop beside its observations."""
 
 
@@ -36,6 +36,8 @@ class LoopArrays:
     """Whether the environment gave a mask."""
     success: NDArray[np.float32]
     """Written where an episode ends: 1, 0 or NaN (unknown)."""
+    idle: NDArray[np.bool_]
+    """Written for several agents alone: the row's next step is no transition."""
 
     @staticmethod
     def layout(spaces: tuple[Spec, Spec], num_envs: int, num_info_keys: int, num_components: int) -> Layout:
@@ -50,6 +52,7 @@ class LoopArrays:
             ((num_envs, mask_size(spaces[1])), flag),
             ((num_envs,), flag),
             ((num_envs,), real),
+            ((num_envs,), flag),
         ]
         return [*observation_layout(spaces[0], num_envs), *signals]
 
@@ -86,6 +89,7 @@ class LoopArrays:
             self.mask[part],
             self.masked[part],
             self.success[part],
+            self.idle[part],
         )
 
     def copy_from(self, other: LoopArrays) -> None:
@@ -100,12 +104,13 @@ class LoopArrays:
         np.copyto(self.mask, other.mask)
         np.copyto(self.masked, other.masked)
         np.copyto(self.success, other.success)
+        np.copyto(self.idle, other.idle)
 
     def mark_cut(self) -> None:
-        """Every episode ended as truncated, with no reward, on the observation that is already there."""
+        """Every episode that was running ended as truncated, with no reward, on the observation that is there."""
         self.reward[:] = 0.0
         self.terminated[:] = False
-        self.truncated[:] = True
+        np.logical_not(self.idle, out=self.truncated)
         self.extras[:] = math.nan
         self.components[:] = 0.0
         self.success[:] = math.nan

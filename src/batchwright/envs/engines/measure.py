@@ -110,14 +110,14 @@ class _Burst:
     """Repeats a number of steps of one engine that takes about `BURST_SECONDS`, and keeps the time of each repeat."""
 
     def __init__(self, engine: Engine) -> None:
-        bytes_per_step = max(1, observation_bytes(engine.observation) * engine.num_envs)
+        bytes_per_step = max(1, observation_bytes(engine.observation) * engine.num_rows)
         compiled = isinstance(engine, CompiledEngine)
         chunk_steps = int(np.clip(CHUNK_BYTES // bytes_per_step, 1, CHUNK_STEPS if compiled else 1))
         if isinstance(engine, CompiledEngine):
-            self._step = _compiled_chunks(engine, random_actions(engine.action, chunk_steps, engine.num_envs))
+            self._step = _compiled_chunks(engine, random_actions(engine.action, chunk_steps, engine.num_rows))
         else:
             assert isinstance(engine, HostEngine)
-            self._step = _host_steps(engine, random_actions(engine.action, HOST_STEPS, engine.num_envs))
+            self._step = _host_steps(engine, random_actions(engine.action, HOST_STEPS, engine.num_rows))
         self._env_steps_per_chunk = chunk_steps * engine.num_envs
         self._seconds: list[float] = []
         self._step(1)  # compiles

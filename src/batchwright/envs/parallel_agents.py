@@ -1,0 +1,122 @@
+"""Environments of several agents, as PettingZoo's parallel interface describes them; the one file that knows it.
+
+PettingZoo itself is not imported: an environment is recognised by its methods.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from batchwright.core.errors import UserError
+from batchwright.envs.spaces import DictSpace, Spec, from_gymnasium
+
+EXTRA = 'pip install "batchwright[agents]"'
+PACKAGES = ("mpe2", "pettingzoo")
+"""Packages of the extra."""
+MASK, OBSERVATION = "action_mask", "observation"
+"""Keys of an observation that holds the mask of its actions, as in PettingZoo's board games."""
+
+
+@dataclass(frozen=True)
+class AgentLayout:
+    """The agents of an environment, in the order of their rows, and what one of them observes and does."""
+
+    names: tuple[str, ...]
+    observation: Spec
+    action: Spec
+    masks_in_obs: bool = False
+    """Whether observations are {"observation": ..., "action_mask": ...}: the mask is no part of what is observed."""
+
+
+def split_mask(layout: AgentLayout, obs: Any, mask: Any) -> tuple[Any, Any]:
+    """(what an agent observes, what it may do) of an observation that may hold both."""
+    if not layout.masks_in_obs:
+        return obs, mask
+    return obs[OBSERVATION], obs[MASK]
+
+
+def is_parallel(env: Any) -> bool:
+    """Whether an environment steps all its agents at once: PettingZoo's ParallelEnv, or one with its methods."""
+    return _has_agents(env) and not _takes_turns(env)
+
+
+def refuse_turns(env: Any, name: str) -> None:
+    """Refuses environments whose agents take turns (PettingZoo's AECEnv)."""
+    if _has_agents(env) and _takes_turns(env):
+        raise UserError(
+            f"{name} gave a {type(env).__name__}, whose agents take turns; agents that act at once can be trained.",
+            ["return module.parallel_env()", "return pettingzoo.utils.conversions.aec_to_parallel(env)"],
+        )
+
+
+def _has_agents(env: Any) -> bool:
+    spaces = (getattr(env, "observation_space", None), getattr(env, "action_space", None))
+    return not isinstance(env, type) and (hasattr(env, "possible_agents") or all(callable(space) for space in spaces))
+
+
+def _takes_turns(env: Any) -> bool:
+    return hasattr(env, "agent_iter") or hasattr(env, "agent_selection")
+
+
+def parallel_factory(package: str, name: str) -> Callable[..., Any] | None:
+    """`parallel_env` of the module `package.name`, as PettingZoo's modules have it; None where there is none."""
+    try:
+        if importlib.util.find_spec(f"{package}.{name}") is None:
+            return None
+        found = getattr(importlib.import_module(f"{package}.{name}"), "parallel_env", None)
+    except ImportError:
+        return None
+    return found if callable(found) else None
+
+
+def agent_layout(env: Any, name: str) -> AgentLayout:
+    """The agents of a made environment; refused where they differ in what they observe or do."""
+    names = _names(env, name)
+    spaces = {agent: _spaces(env, agent, name) for agent in names}
+    first = spaces[names[0]]
+    for what, part in (("observe", 0), ("do", 1)):
+        others = [agent for agent in names if spaces[agent][part] != first[part]]
+        if others:
+            raise _differ(name, what, names[0], first[part], others[0], spaces[others[0]][part])
+    return AgentLayout(names, *first)
+
+
+def time_limit_steps(env: Any) -> int | None:
+    """The time limit that an environment applies itself, where it says so by `max_cycles` as PettingZoo's do."""
+    limit = getattr(getattr(env, "unwrapped", env), "max_cycles", None)
+    return limit if type(limit) is int and limit > 0 else None
+
+
+def _names(env: Any, name: str) -> tuple[str, ...]:
+    listed = getattr(env, "possible_agents", None)
+    if not listed:
+        raise UserError(
+            f"{name} gave a {type(env).__name__} without possible_agents: the rows of a rollout are those agents.",
+            ["self.possible_agents = [...] in the environment's __init__, every agent that can ever be there"],
+        )
+    names = tuple(str(agent) for agent in listed)
+    if len(set(names)) < len(names):
+        raise UserError(f"{name}: possible_agents names an agent twice: {', '.join(names)}.")
+    return names
+
+
+def _spaces(env: Any, agent: str, name: str) -> tuple[Spec, Spec, bool]:
+    """(what an agent observes, what it does, whether its mask is in the observation)."""
+    key = next(listed for listed in env.possible_agents if str(listed) == agent)
+    observation = from_gymnasium(env.observation_space(key), f"{name}'s observation of {agent}")
+    action = from_gymnasium(env.action_space(key), f"{name}'s action of {agent}")
+    if isinstance(observation, DictSpace) and {part for part, _ in observation.items} == {MASK, OBSERVATION}:
+        return dict(observation.items)[OBSERVATION], action, True
+    return observation, action, False
+
+
+def _differ(name: str, what: str, agent: str, space: Any, other: str, other_space: Any) -> UserError:
+    return UserError(
+        f"{name}: agents differ in what they {what}: {agent} {space}, {other} {other_space}. "
+        "One policy for all agents needs equal spaces.",
+        ["pad observations and actions to equal spaces (supersuit.pad_observations_v0, pad_action_space_v0)"],
+    )
