@@ -83,7 +83,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e '.[dev,envpool,classic,mujoco,tensorboard,wandb,video,recorded,recorded-video,docs]'
+	$(PIP) -e '.[dev,envpool,classic,mujoco,tensorboard,wandb,video,recorded,recorded-video,agents,docs]'
 	touch $(VENV)/.core $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
@@ -22,8 +22,8 @@ class Leaving:
     """
 
     possible_agents = ("a", "b", "c")
-    stays = {"a": (0, 2), "b": (0, 4), "c": (1, 4)}
-    rewards = {"a": 1.0, "b": 10.0, "c": 100.0}
+    stays: ClassVar = {"a": (0, 2), "b": (0, 4), "c": (1, 4)}
+    rewards: ClassVar = {"a": 1.0, "b": 10.0, "c": 100.0}
 
     def __init__(self) -> None:
         self.agents: list[str] = []

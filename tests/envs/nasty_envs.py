@@ -201,9 +201,10 @@ class Camera(Grid):
 
 
 class SeveralAgents:
-    """What a PettingZoo environment looks like."""
+    """What a PettingZoo environment whose agents take turns looks like."""
 
     possible_agents = ("red", "blue")
+    agent_selection = "red"
 
     def observation_space(self, agent: str) -> Any: ...
 

@@ -149,7 +149,7 @@ if __name__ == "__main__":
     [
         ("NoNumbers", r"observation has shape \(0,\): it holds no number"),
         ("several", r"gave a SyncVectorEnv of 3 environments; a factory gives one"),
-        ("SeveralAgents", r"a PettingZoo environment of 2 agents"),
+        ("SeveralAgents", r"gave a SeveralAgents, whose agents take turns"),
         ("gives_a_class", r"gave the class Plain, not an environment"),
         ("no_parts", r"observation space has no parts"),
         ("many_actions", r"action is one of 1,000,000,000 values, .*; at most 1,000,000"),

@@ -36,7 +36,7 @@ def leaving() -> tuple[OnPolicyLearner, Any, Any]:
 
 
 def test_only_agents_that_are_there_have_transitions(leaving: Any) -> None:
-    _, state, collected = leaving
+    _, _, collected = leaving
     valid_TA = [[1, 1, 0], [1, 1, 1], [0, 1, 1], [0, 1, 1], [0, 0, 0], [1, 1, 0]]
     assert np.asarray(collected.rollout.valid).astype(int).tolist() == valid_TA
     assert collected.env_steps == 6

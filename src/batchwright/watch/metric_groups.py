@@ -20,7 +20,7 @@ def grouped_name(name: str) -> str:
         return f"{EVAL}/{name.removeprefix('eval_')}"
     if is_time_valued(name):
         return f"{TIME}/{name}"
-    if name.startswith(("episode", "component/", "info/")) or name in ROLLOUT_NAMES:
+    if name.startswith(("episode", "component/", "agent/", "info/")) or name in ROLLOUT_NAMES:
         return f"{ROLLOUT}/{name}"
     return f"{TRAIN}/{name}"
 
