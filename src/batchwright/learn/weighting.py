@@ -131,9 +131,14 @@ def weighting_loss(
     noise_CC: jax.Array,
     target_C: jax.Array,
 ) -> jax.Array:
-    """What the weighting minimises: -alignment, and a pull of the base towards the stated weights."""
+    """What the weighting minimises: the squared distance of the alignment from 1, and a pull towards the stated weights.
+
+    Squared, because Adam's steps have one length however small a gradient is: where the weights serve the target, and
+    components oppose each other, they would swing around it.
+    """
     shares = tiers(weighting, magnitude_K, stated_K).product
-    return PRIOR_PULL * jnp.square(weighting.base).mean() - alignment(shares, expected_CC, noise_CC, target_C)
+    missing = 1.0 - alignment(shares, expected_CC, noise_CC, target_C)
+    return PRIOR_PULL * jnp.square(weighting.base).mean() + jnp.square(missing) / 2
 
 
 def _softmax(logits_K: jax.Array, teaches_K: jax.Array) -> jax.Array:
