@@ -66,7 +66,7 @@ def combine(
         whole = (weight * spread[:size]).sum()
         stated = weight * spread[:size] / jnp.maximum(whole, 1e-12)
         gradient = half_gradients(policy, train.params, rows, advantage_TNC / spread)
-        state = _step(state, magnitude / spread[:size], stated, gradient, jnp.asarray(scales.target) * spread)
+        state = take_step(state, magnitude / spread[:size], stated, gradient, jnp.asarray(scales.target) * spread)
         tiers = learned.tiers(state.params, magnitude / spread[:size], stated)
         weight = whole * tiers.product / spread[:size]
         shown = tiers._asdict()
@@ -117,7 +117,7 @@ def weigh_components(
     return tuple((column[..., :size] * counts).sum(-1) for column in columns), mixed
 
 
-def _step(
+def take_step(
     state: WeightingState, magnitude: jax.Array, stated: jax.Array, gradient_GCP: jax.Array, target_C: jax.Array
 ) -> WeightingState:
     """One step towards the target; where nothing of it has been seen yet, the weighting stays as it is."""
