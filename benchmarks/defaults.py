@@ -1,0 +1,161 @@
+"""`train ENV` without flags beside PPO of Stable-Baselines3 with its defaults, on environments without a preset.
+
+python benchmarks/defaults.py --peers-python PATH [--half choose|judge] [--only ENV ...] [--seeds 0 1 2]
+    [--ours "" "--minibatch-transitions 64" ...] [--minutes 20] [--json benchmarks/results/defaults.json]
+
+Defaults are chosen on the half `choose` and judged on the half `judge`. Every finished run is kept in the JSON file at
+once; runs that are there are not made again. `--ours` names flags: each is a contender of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results" / "defaults.json"
+EVAL_EPISODES = 20
+
+
+class Task(NamedTuple):
+    """An environment and how long it is trained."""
+
+    half: str
+    steps: int = 100_000
+    kind: str = "gymnasium"
+    """`envpool` where Gymnasium does not have it."""
+
+
+TASKS = {
+    "MountainCar-v0": Task("judge"),
+    "MountainCarContinuous-v0": Task("choose"),
+    "BipedalWalker-v3": Task("judge"),
+    "Walker2d-v5": Task("judge"),
+    "Ant-v5": Task("choose"),
+    "Swimmer-v5": Task("choose"),
+    "Reacher-v5": Task("judge"),
+    "Pusher-v5": Task("choose"),
+    "InvertedPendulum-v5": Task("choose"),
+    "InvertedDoublePendulum-v5": Task("judge"),
+    "Humanoid-v5": Task("judge"),
+    "HumanoidStandup-v5": Task("choose"),
+    "FrozenLake-v1": Task("judge"),
+    "Taxi-v3": Task("choose"),
+    "CliffWalking-v1": Task("judge"),
+    "Blackjack-v1": Task("choose"),
+    "CheetahRun-v1": Task("judge", kind="envpool"),
+    "CartpoleSwingup-v1": Task("choose", kind="envpool"),
+    "ReacherEasy-v1": Task("judge", kind="envpool"),
+    "FingerSpin-v1": Task("choose", kind="envpool"),
+    "WalkerWalk-v1": Task("choose", kind="envpool"),
+    "BallInCupCatch-v1": Task("judge", kind="envpool"),
+    "CartpoleBalance-v1": Task("judge", kind="envpool"),
+    "PointMassEasy-v1": Task("choose", kind="envpool"),
+}
+
+
+def ours(env: str, steps: int, seed: int, flags: str) -> dict[str, Any]:
+    """One run of ours in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        line = f"train {env} --total-steps {steps} --seed {seed} --eval-every 0 --eval-episodes {EVAL_EPISODES} {flags}"
+        words = [sys.executable, "-m", "batchwright.cli", *line.split(), "--run-dir", str(run), "--json", "--quiet"]
+        began = time.monotonic()
+        found = _call(words)
+        wall = time.monotonic() - began
+        records = [json.loads(text) for text in (run / "metrics.jsonl").read_text().splitlines()]
+    seconds: float = 0.0
+    curve: list[list[float]] = []
+    for record in records:
+        seconds += record["collect_seconds"] + record["update_seconds"]
+        if record.get("episode_return") is not None:
+            curve.append([record["env_steps"], round(seconds, 2), record["episode_return"]])
+    return {"mean": found["evaluation"]["mean"], "seconds": round(wall, 1), "curve": _thinned(curve)}
+
+
+def sb3(env: str, steps: int, seed: int) -> dict[str, Any]:
+    """One run of Stable-Baselines3's PPO with its defaults; called in the peers' environment."""
+    from peers.defaults_sb3 import train
+
+    return dict(train(env, TASKS[env].kind, steps, seed, EVAL_EPISODES))
+
+
+def random_mean(env: str) -> float:
+    """Mean return of random actions; called in the peers' environment."""
+    from peers.defaults_sb3 import random_mean as measured
+
+    return float(measured(env, TASKS[env].kind, EVAL_EPISODES))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers-python", help="the interpreter that has Stable-Baselines3")
+    parser.add_argument("--half", choices=("choose", "judge"), nargs="+", default=["choose", "judge"])
+    parser.add_argument("--only", nargs="+", choices=list(TASKS), default=list(TASKS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--ours", nargs="+", default=[""], help="flags of ours; each text is a contender")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no run after so many; the next call goes on")
+    parser.add_argument("--json", type=Path, default=RESULTS)
+    parser.add_argument("--one", nargs=4, metavar=("SIDE", "ENV", "STEPS", "SEED"), help=argparse.SUPPRESS)
+    stated = parser.parse_args()
+    if stated.one:
+        side, env, steps, seed = stated.one
+        print(json.dumps(random_mean(env) if side == "random" else sb3(env, int(steps), int(seed))))
+        return
+    if not stated.peers_python:
+        parser.error("--peers-python PATH: the interpreter that has Stable-Baselines3 (benchmarks/README.md)")
+    _measure(stated)
+
+
+def _measure(stated: argparse.Namespace) -> None:
+    end = time.monotonic() + 60 * stated.minutes
+    for seed in stated.seeds:
+        for env in stated.only:
+            task = TASKS[env]
+            if task.half not in stated.half:
+                continue
+            for side in ("random", "sb3", *(f"ours {flags}".strip() for flags in stated.ours)):
+                key = f"{env}|{side}" if side == "random" else f"{env}|{side}|{seed}"
+                report = _read(stated.json)
+                if key in report["runs"] or time.monotonic() > end:
+                    continue
+                if side.startswith("ours"):
+                    found: Any = ours(env, task.steps, seed, side.removeprefix("ours"))
+                else:
+                    words = ("--one", side, env, str(task.steps), str(seed))
+                    found = _call([stated.peers_python, str(Path(__file__).resolve()), *words])
+                report = _read(stated.json)
+                report["runs"][key] = found
+                report["measured"] = datetime.now(UTC).isoformat(timespec="seconds")
+                stated.json.write_text(json.dumps(report) + "\n", encoding="utf-8")
+                print(key, found if side == "random" else (found["mean"], found["seconds"]), flush=True)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if path.exists():
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+    return {"tasks": {name: task._asdict() for name, task in TASKS.items()}, "runs": {}}
+
+
+def _call(words: list[str]) -> Any:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{words} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def _thinned(curve: list[list[float]]) -> list[list[float]]:
+    """At most 50 points."""
+    return curve[:: max(1, len(curve) // 50)]
+
+
+if __name__ == "__main__":
+    main()
