@@ -192,13 +192,6 @@ class Nobody(Leaving):
         return {}, {}
 
 
-class Unlike(Leaving):
-    """Agents that observe different things."""
-
-    def observation_space(self, agent: str) -> Box:
-        return Box(-np.inf, np.inf, (3 if agent == "c" else 2,))
-
-
 class TakesTurns(Leaving):
     """What PettingZoo's AECEnv looks like."""
 
@@ -207,6 +200,56 @@ class TakesTurns(Leaving):
 
 class Unnamed(Leaving):
     possible_agents = ()
+
+
+class Unlike:
+    """Two kinds of agents: `sign_*` choose what they are shown, `level_0` sets a number to what it is shown.
+
+    A sign is worth 100 times what a level is. Signs may be masked; episodes have 5 steps, `sign_1` leaves after 3.
+    """
+
+    possible_agents = ("sign_0", "level_0", "sign_1")
+
+    def __init__(self, masked: bool = False) -> None:
+        self.agents: list[str] = []
+        self.masked = masked
+
+    def observation_space(self, agent: str) -> Box:
+        return Box(-1.0, 1.0, (3,) if agent.startswith("sign") else (2,))
+
+    def action_space(self, agent: str) -> Any:
+        return Discrete(3) if agent.startswith("sign") else Box(-1.0, 1.0, (1,))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if seed is not None:
+            self.rng = np.random.default_rng(seed)
+        self.agents, self.steps = list(self.possible_agents), 0
+        return self._show(self.agents)
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        rewards = {agent: self._reward(agent, action) for agent, action in actions.items()}
+        self.steps += 1
+        acted = list(actions)
+        over = {agent: self.steps == (3 if agent == "sign_1" else 5) for agent in acted}
+        self.agents = [agent for agent in acted if not over[agent]]
+        obs, info = self._show(acted)
+        return obs, rewards, over, dict.fromkeys(acted, False), info
+
+    def _reward(self, agent: str, action: Any) -> float:
+        if agent.startswith("sign"):
+            return 100.0 * float(self.shown[agent].argmax() == action)
+        assert np.shape(action) == (1,)
+        return -abs(float(action[0] - self.shown[agent][0]))
+
+    def _show(self, agents: list[str]) -> Any:
+        signs = {agent: np.eye(3, dtype=np.float32)[self.rng.integers(3)] for agent in agents if agent[0] == "s"}
+        levels = {agent: np.float32([self.rng.uniform(-0.8, 0.8), 1.0]) for agent in agents if agent[0] == "l"}
+        self.shown: dict[str, np.ndarray] = signs | levels
+        masks = {agent: (sign + np.roll(sign, 1)).astype(np.int8) for agent, sign in signs.items()}
+        info = {agent: {"action_mask": masks[agent]} if self.masked and agent in masks else {} for agent in agents}
+        return self.shown, info
+
+    def close(self) -> None: ...
 
 
 def make_echo(length: int = 8) -> Echo:

@@ -17,6 +17,7 @@ from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.core.safe_open import checked_path, explain_refusal, read_json, read_plain
 from batchwright.core.seed_folder import seed_paths
+from batchwright.planning.agent_plan import named_agents
 from batchwright.planning.make import make_plan
 from batchwright.planning.memory_plan import refuse_memory_elsewhere
 from batchwright.planning.network_plan import refuse_small_images
@@ -129,6 +130,7 @@ def _divides_exactly(resolved: Resolved, trainer: str | None) -> bool:
 def task_facts(spec: TaskSpec) -> TaskFacts:
     """What the planner needs of an environment."""
     from batchwright.envs import spaces
+    from batchwright.envs.agent_groups import GROUP
 
     found = spaces.leaves(spec.observation)
     if len(found) == 1:
@@ -142,10 +144,11 @@ def task_facts(spec: TaskSpec) -> TaskFacts:
         obs_shape=shape,
         obs_dtype=dtype,
         episode_steps=spec.max_episode_steps,
-        hybrid=len({isinstance(leaf, spaces.Box) for _, leaf in spaces.leaves(spec.action)}) > 1,
+        hybrid=len({isinstance(leaf, spaces.Box) for path, leaf in spaces.leaves(spec.action) if path != (GROUP,)}) > 1,
         reward_names=spec.reward_names,
         stacked_frames=spec.stacked_frames if len(found) == 1 else 1,
         agents=spec.agents,
+        agent_groups=tuple(f"{group.name} ({named_agents(group.agents)})" for group in spec.agent_groups),
     )
 
 
@@ -871,7 +874,11 @@ def export(
     if to not in FORMATS:
         raise unknown("format", to, FORMATS, "--to")
     policy = load(run, trust=trust, checkpoint=checkpoint)
-    return export_policy(policy, to, out or Path(run) / f"policy{FORMATS[to]}")
+    path = Path(out or Path(run) / f"policy{FORMATS[to]}")
+    if not policy.groups:
+        return export_policy(policy, to, path)
+    files = [export_policy(one, to, path.with_stem(f"{path.stem}-{name}")) for name, one in policy.groups.items()]
+    return list(dict.fromkeys(file for part in files for file in part))
 
 
 def set_up_jax() -> None:

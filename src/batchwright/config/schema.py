@@ -96,6 +96,10 @@ class Experience:
     rollout_steps: int | None = count("steps of each environment per iteration", "steps", BOTH_RL, high=10**9)
     rollout_episodes: int | None = count("whole episodes per rollout, instead of steps", "episodes", (ON_POLICY,))
     num_agents: int | None = count("agents in each environment", "agents", (ON_POLICY,), high=10**6)
+    agent_groups: tuple[str, ...] | None = setting(
+        "agents that share a policy, a name or pattern per group (red_* blue_*); by default those of equal spaces",
+        regimes=(ON_POLICY,),
+    )
     minibatch_transitions: int | None = count(
         "transitions one update sees; more than the rollout means the full rollout", "transitions", (ON_POLICY,)
     )

@@ -9,6 +9,7 @@ from typing import Any
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import usable_cores
 from batchwright.envs import envpool_source, gymnasium_source
+from batchwright.envs.agent_groups import AgentGroup
 from batchwright.envs.env_names import PASSED
 from batchwright.envs.failures import close_env
 from batchwright.envs.gymnasium_source import spaces_of
@@ -45,7 +46,9 @@ class TaskSpec:
     stacked_frames: int = 1
     """Frames that an observation stacks along its first axis, newest last."""
     agents: tuple[str, ...] = ()
-    """Agents of each environment; empty where there is one, as in Gymnasium's. Spaces are those of one agent."""
+    """Agents of each environment; empty where there is one, as in Gymnasium's. Spaces are those of one agent's row."""
+    agent_groups: tuple[AgentGroup, ...] = ()
+    """Agents with equal spaces."""
 
 
 def list_environments(word: str | None = None) -> list[EnvEntry]:
@@ -124,7 +127,8 @@ def _describe_gymnasium(name: str) -> TaskSpec | None:
         layout = gymnasium_source.layout_of(env, name)
         if layout is not None:
             limit, engines = limit_steps or time_limit_steps(env), _gymnasium_engines(name)
-            return TaskSpec(name, layout.observation, layout.action, limit, engines, None, agents=layout.names)
+            spaces = layout.observation, layout.action
+            return TaskSpec(name, *spaces, limit, engines, None, agents=layout.names, agent_groups=layout.groups)
         registration = getattr(env, "spec", None)
         return TaskSpec(
             name,

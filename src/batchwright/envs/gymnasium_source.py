@@ -11,20 +11,20 @@ import importlib.util
 import multiprocessing
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from batchwright.core.errors import UserError
+from batchwright.envs.agent_groups import AgentLayout
 from batchwright.envs.env_names import passed_factory, split_name
 from batchwright.envs.failures import RAISED, failure
 from batchwright.envs.mujoco_warnings import deduplicate
 from batchwright.envs.parallel_agents import (
     EXTRA,
     PACKAGES,
-    AgentLayout,
     agent_layout,
     is_parallel,
     parallel_factory,
@@ -84,6 +84,8 @@ class EnvSource:
     max_episode_steps: int | None = None
     """Overrides the registered time limit."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    agent_groups: tuple[str, ...] = ()
+    """Patterns of the agents that share a policy; none for those of equal spaces."""
 
     def make(self) -> tuple[Any, int | None]:
         """A new environment, and the time limit that the caller has to apply (None: the environment does)."""
@@ -148,13 +150,14 @@ def spaces_of(env: Any, name: str) -> tuple[Spec, Spec]:
     return observation, action
 
 
-def layout_of(env: Any, name: str) -> AgentLayout | None:
+def layout_of(env: Any, name: str, groups: Sequence[str] = ()) -> AgentLayout | None:
     """The agents of a made environment with their spaces; None where it has one agent, as Gymnasium's have."""
     refuse_turns(env, name)
     if not is_parallel(env):
         return None
-    layout = agent_layout(env, name)
-    _check_spaces(layout.observation, layout.action, name)
+    layout = agent_layout(env, name, groups)
+    for group in layout.groups:
+        _check_spaces(group.observation, group.action, name)
     return layout
 
 

@@ -7,36 +7,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from batchwright.core.errors import UserError
+from batchwright.envs.agent_groups import MASK, OBSERVATION, AgentLayout, make_groups
 from batchwright.envs.spaces import DictSpace, Spec, from_gymnasium
+from batchwright.planning.agent_plan import match_groups
 
 EXTRA = 'pip install "batchwright[agents]"'
 PACKAGES = ("mpe2", "pettingzoo")
 """Packages of the extra."""
-MASK, OBSERVATION = "action_mask", "observation"
-"""Keys of an observation that holds the mask of its actions, as in PettingZoo's board games."""
-
-
-@dataclass(frozen=True)
-class AgentLayout:
-    """The agents of an environment, in the order of their rows, and what one of them observes and does."""
-
-    names: tuple[str, ...]
-    observation: Spec
-    action: Spec
-    masks_in_obs: bool = False
-    """Whether observations are {"observation": ..., "action_mask": ...}: the mask is no part of what is observed."""
-
-
-def split_mask(layout: AgentLayout, obs: Any, mask: Any) -> tuple[Any, Any]:
-    """(what an agent observes, what it may do) of an observation that may hold both."""
-    if not layout.masks_in_obs:
-        return obs, mask
-    return obs[OBSERVATION], obs[MASK]
 
 
 def is_parallel(env: Any) -> bool:
@@ -73,16 +54,11 @@ def parallel_factory(package: str, name: str) -> Callable[..., Any] | None:
     return found if callable(found) else None
 
 
-def agent_layout(env: Any, name: str) -> AgentLayout:
-    """The agents of a made environment; refused where they differ in what they observe or do."""
+def agent_layout(env: Any, name: str, patterns: Sequence[str] = ()) -> AgentLayout:
+    """The agents of a made environment and their groups: as the patterns say, else those of equal spaces."""
     names = _names(env, name)
     spaces = {agent: _spaces(env, agent, name) for agent in names}
-    first = spaces[names[0]]
-    for what, part in (("observe", 0), ("do", 1)):
-        others = [agent for agent in names if spaces[agent][part] != first[part]]
-        if others:
-            raise _differ(name, what, names[0], first[part], others[0], spaces[others[0]][part])
-    return AgentLayout(names, *first)
+    return AgentLayout(names, make_groups(spaces, match_groups(names, patterns, name), name))
 
 
 def time_limit_steps(env: Any) -> int | None:
@@ -112,11 +88,3 @@ def _spaces(env: Any, agent: str, name: str) -> tuple[Spec, Spec, bool]:
     if isinstance(observation, DictSpace) and {part for part, _ in observation.items} == {MASK, OBSERVATION}:
         return dict(observation.items)[OBSERVATION], action, True
     return observation, action, False
-
-
-def _differ(name: str, what: str, agent: str, space: Any, other: str, other_space: Any) -> UserError:
-    return UserError(
-        f"{name}: agents differ in what they {what}: {agent} {space}, {other} {other_space}. "
-        "One policy for all agents needs equal spaces.",
-        ["pad observations and actions to equal spaces (supersuit.pad_observations_v0, pad_action_space_v0)"],
-    )

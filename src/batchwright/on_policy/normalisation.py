@@ -17,6 +17,7 @@ from batchwright.data.rollout import Rollout
 from batchwright.learn.returns import running_returns
 from batchwright.nets.normalise import RunningMoments, batch_moments
 from batchwright.nets.policy import Policy
+from batchwright.on_policy.agent_rows import observed_moments
 from batchwright.on_policy.on_policy_settings import OnPolicySettings
 from batchwright.on_policy.on_policy_state import OnPolicyState, TrainState
 
@@ -48,7 +49,7 @@ def make_measure(settings: OnPolicySettings, policy: Policy) -> Measure | None:
         obs = rewards = None
         if with_obs:
             acted = jax.tree.map(lambda x: x[:-1], rollout.obs)
-            obs = batch_moments(policy.inputs.vector(acted).reshape(-1, policy.inputs.vector_size), weight)
+            obs = observed_moments(policy, policy.inputs.vector(acted).reshape(-1, policy.inputs.vector_size), weight)
         if settings.normalize_rewards:
             ended = rollout.terminated | rollout.truncated
             paid = rollout.reward.sum(-1) if weights is None else (rollout.reward * weights).sum(-1)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from batchwright.core.errors import UserError
 from batchwright.envs.engines import Engine
 from batchwright.envs.engines.engine import OnEvent
+from batchwright.envs.masks import Activity
 from batchwright.envs.reward_components import NO_COMPONENTS
+from batchwright.envs.spaces import Spec
+from batchwright.nets.grouped_policy import make_grouped_policy
 from batchwright.nets.head_layout import make_heads
 from batchwright.nets.networks import Inputs
 from batchwright.nets.policy import NetworkMaker, Policy
@@ -41,6 +46,7 @@ def make_on_policy_learner(
         components=settings.update.components or NO_COMPONENTS,
         step_timeout=settings.run.step_timeout,
         info_keys=settings.run.log_info,
+        agent_groups=settings.run.agent_groups,
     )
     policy = make_on_policy_policy(settings, engine, network)
     kind = OnPolicyLearner if settings.rollout_episodes is None else EpisodeLearner
@@ -51,11 +57,30 @@ def make_on_policy_learner(
 
 def make_on_policy_policy(settings: OnPolicySettings, engine: Engine, network: NetworkMaker | None = None) -> Policy:
     """The policy for an engine's spaces, with one value per reward component, and one for success if it is a target."""
-    memory, num_values = settings.network.memory, max(1, len(engine.reward_names)) + settings.update.success_head
+    num_values, layout = max(1, len(engine.reward_names)) + settings.update.success_head, engine.layout
+    if layout is None or len(layout.groups) == 1:
+        spaces = engine.observation, engine.action
+        return _policy_for(settings, *spaces, num_values, network, engine.action_activity)
+    groups = {
+        group.name: _policy_for(settings, group.observation, group.action, num_values, network, {})
+        for group in layout.groups
+    }
+    return make_grouped_policy(layout, groups)
+
+
+def _policy_for(
+    settings: OnPolicySettings,
+    observation: Spec,
+    action: Spec,
+    num_values: int,
+    network: NetworkMaker | None,
+    activity: Mapping[str, Activity],
+) -> Policy:
+    memory = settings.network.memory
     if memory is not None:
         return make_recurrent_policy(
-            Inputs(engine.observation),
-            make_heads(engine.action, engine.action_activity),
+            Inputs(observation),
+            make_heads(action, activity),
             num_values,
             memory.kind,
             memory.size,
@@ -64,14 +89,14 @@ def make_on_policy_policy(settings: OnPolicySettings, engine: Engine, network: N
             log_std_start=settings.network.log_std_start,
         )
     return make_policy(
-        engine.observation,
-        engine.action,
+        observation,
+        action,
         num_values=num_values,
         hidden=settings.network.hidden,
         activation=settings.network.activation,
         log_std_start=settings.network.log_std_start,
         network=network,
-        activity=engine.action_activity,
+        activity=activity,
     )
 
 

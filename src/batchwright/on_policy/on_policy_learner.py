@@ -18,6 +18,7 @@ from batchwright.envs.masks import refuse_empty
 from batchwright.nets.normalise import ObsStats, RunningMoments
 from batchwright.nets.param_roles import value_only_params
 from batchwright.nets.policy import Policy
+from batchwright.on_policy.agent_rows import GROUP_METRICS, empty_moments
 from batchwright.on_policy.component_stats import ComponentTracker
 from batchwright.on_policy.normalisation import RolloutMoments, make_measure, merge_obs, merge_rewards, merge_targets
 from batchwright.on_policy.on_policy_programs import compile_ahead, on_policy_program_key
@@ -38,7 +39,8 @@ from batchwright.runs.non_finite import locate_in_params, locate_in_rollout
 from batchwright.runs.shared_programs import SharedPrograms
 from batchwright.store.minibatches import shuffled_orders
 
-NOT_RECORDED = ("finite_rollout", "finite_parameters", "empty_masks", "transitions", "target_mean", "target_squares")
+NOT_RECORDED = {"finite_rollout", "finite_parameters", "empty_masks", "transitions", "target_mean", "target_squares"}
+NOT_RECORDED |= {*GROUP_METRICS}
 """Metrics that only the learner itself needs."""
 
 
@@ -93,7 +95,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         settings = self.on_policy_settings
         params = self.policy.init(jax.random.key(self.streams.number("parameters", 0)))
         state = OnPolicyState(
-            obs=RunningMoments.empty(self.policy.inputs.vector_size),
+            obs=empty_moments(self.policy),
             recent_returns=np.full(RECENT_EPISODES, np.nan),
             counters=Counters.zero(),
             collect_state=self.session.start(0),

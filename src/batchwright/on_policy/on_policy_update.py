@@ -17,9 +17,11 @@ import optax
 from batchwright.data.rollout import Rollout
 from batchwright.envs.masks import choice_groups
 from batchwright.learn.returns import explained_variance, normalise_advantages
+from batchwright.nets.grouped_policy import GroupedPolicy
 from batchwright.nets.normalise import ObsStats, batch_moments
 from batchwright.nets.param_roles import ParamRoles, param_roles
 from batchwright.nets.policy import Outputs, Policy, join_leaves
+from batchwright.on_policy.agent_rows import normalise_by_group, present_numbers
 from batchwright.on_policy.algorithms import RolloutValues, find_algorithm, kl_estimate, value_loss
 from batchwright.on_policy.component_weighting import (
     PolicyInputs,
@@ -164,7 +166,7 @@ def weigh_rollout(
         advantage = targets.advantage.sum(-1)
         metrics |= value_metrics(values.value.sum(-1), targets.value_target.sum(-1), weight)
     if settings.advantage_norm == "rollout":
-        advantage = normalise_advantages(advantage, weight)
+        advantage = _normalised(policy, advantage, weight, inputs)
     rows = TransitionRows(
         inputs=inputs,
         action=rollout.action,
@@ -177,6 +179,12 @@ def weigh_rollout(
         head_log_prob=head_log_prob if len(policy.heads.heads) > 1 else None,
     )
     return PreparedRollout(rows, metrics, weighting)
+
+
+def _normalised(policy: Policy, advantage: jax.Array, weight: jax.Array, inputs: Any) -> jax.Array:
+    if isinstance(policy, GroupedPolicy):
+        return normalise_by_group(policy, advantage, weight, inputs)
+    return normalise_advantages(advantage, weight)
 
 
 def _rollout_values(
@@ -202,7 +210,8 @@ def make_minibatch_step(policy: Policy, settings: UpdateSettings, value_only: np
 
     def take_step(train: TrainState, minibatch: TransitionRows, hyper: Hyper) -> tuple[TrainState, jax.Array, Metrics]:
         if settings.advantage_norm == "minibatch":
-            minibatch = minibatch._replace(advantage=normalise_advantages(minibatch.advantage, minibatch.weight))
+            advantage = _normalised(policy, minibatch.advantage, minibatch.weight, minibatch.inputs)
+            minibatch = minibatch._replace(advantage=advantage)
         count = jnp.maximum(minibatch.weight.sum(), 1.0)
         # Entropies and divergences of single heads are not sums over rows: they need the minibatch whole.
         whole = settings.entropy_by_kind or minibatch.head_log_prob is not None
@@ -328,10 +337,7 @@ def gradient_noise(metrics_EM: Metrics, mean_square_ER: jax.Array, parts: Any, r
 
 
 def rollout_metrics(policy: Policy, rollout: Rollout, agents: bool = False) -> Metrics:
-    """Whether all numbers are finite, and the scales of rewards, observations and actions.
-
-    Observations at resets count too; those of `agents` that are not there do not.
-    """
+    """Whether all numbers are finite, and the scales of rewards, actions and observations, those at resets too."""
     weight_TN = rollout.valid.astype(jnp.float32)
     count = jnp.maximum(weight_TN.sum(), 1.0)
     reward_TN = rollout.reward.sum(-1)
@@ -345,9 +351,11 @@ def rollout_metrics(policy: Policy, rollout: Rollout, agents: bool = False) -> M
         metrics["empty_masks"] = _empty_masks(policy, rollout.mask, rollout.valid)
     if policy.inputs.vector_size:
         vector_TNV = policy.inputs.vector(jax.tree.map(lambda x: x[:-1], rollout.obs))
-        metrics |= _observation_metrics(vector_TNV, rollout.valid if agents else None)
+        metrics |= _observation_metrics(
+            vector_TNV, present_numbers(policy, vector_TNV, rollout.valid) if agents else None
+        )
     boxes = [head.action for head in policy.heads.heads if head.kind == "box"]
-    if boxes:
+    if boxes and not isinstance(policy, GroupedPolicy):  # boxes of other groups are drawn and not used
         outside = jnp.concatenate([jnp.abs(rollout.action[..., part]) > 1.0 for part in boxes], -1).mean(-1)
         metrics["action_clip_fraction"] = (outside * weight_TN).sum() / count
     return metrics
@@ -377,10 +385,10 @@ def _empty_masks(policy: Policy, mask_TNM: jax.Array, valid_TN: jax.Array) -> ja
     return jnp.sum(~jnp.stack(groups, -1).all(-1) & valid_TN)
 
 
-def _observation_metrics(vector_TNV: jax.Array, valid_TN: jax.Array | None) -> Metrics:
-    """Before normalisation; of all rows, or of the valid ones."""
+def _observation_metrics(vector_TNV: jax.Array, present_TNV: jax.Array | None) -> Metrics:
+    """Before normalisation; of all numbers, or of those that are there."""
     rows = vector_TNV.reshape(-1, vector_TNV.shape[-1])
-    where = None if valid_TN is None else valid_TN.reshape(-1, 1)
+    where = None if present_TNV is None else present_TNV.reshape(-1, present_TNV.shape[-1])
     std_V = rows.std(0, where=where)
     rows = rows if where is None else jnp.where(where, rows, 0.0)
     varies_V = std_V > np.float32(1e-8)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
 from batchwright.config.load import Resolved
 from batchwright.config.schema import REPLAY
 from batchwright.core.errors import UserError
@@ -27,6 +30,70 @@ def settle_agents(ledger: Ledger, task: TaskFacts) -> str:
     else:
         return ""
     return f" x {counted(count, 'agent')}"
+
+
+def match_groups(
+    names: tuple[str, ...], patterns: Sequence[str], env: str | None
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """(name, agents) of each group that a pattern such as `red_*` states; none where nothing is stated."""
+    found = []
+    for pattern in patterns:
+        agents = tuple(name for name in names if fnmatchcase(name, pattern))
+        if not agents:
+            raise UserError(
+                f"--agent-groups {pattern}: no agent of {env} has such a name; it has {named_agents(names)}.",
+                [f"--agent-groups {' '.join(names)}"],
+            )
+        found.append((pattern.replace("*", "").rstrip("_") or "all", agents))
+    groups = [group for group, _ in found]
+    for name in names if patterns else ():
+        mine = [pattern for pattern, (_, agents) in zip(patterns, found, strict=True) if name in agents]
+        if len(mine) != 1:
+            what = "in no group" if not mine else f"in {len(mine)} groups ({', '.join(mine)})"
+            raise UserError(f"--agent-groups: {name} of {env} is {what}; every agent is in one.", [*_each(names)])
+    if len(set(groups)) < len(groups):
+        raise UserError(f"--agent-groups gives two groups one name: {', '.join(groups)}.", [*_each(names)])
+    return tuple(found)
+
+
+def _each(names: tuple[str, ...]) -> list[str]:
+    return [f"--agent-groups {' '.join(names)} (one policy each)", "leave out --agent-groups"]
+
+
+def group_patterns(text: str | None) -> tuple[str, ...]:
+    """The patterns of a plan, which holds them as one text."""
+    return tuple(filter(None, (text or "").split(",")))
+
+
+def settle_groups(ledger: Ledger, task: TaskFacts) -> None:
+    """Writes down the policies, where agents have more than one."""
+    stated = ledger.stated("agent_groups")
+    if stated is not None:
+        if not task.agents:
+            raise UserError(
+                f"{ledger.place('agent_groups')} groups agents, and {task.name or 'this task'} names none.",
+                [ledger.without("agent_groups")],
+            )
+        groups = match_groups(task.agents, stated, task.name)
+        ledger.adopt("agent_groups", ",".join(stated), "")
+        texts = [f"{name} ({named_agents(agents)})" for name, agents in groups]
+        ledger.settle("num_policies", len(groups), "policies", f"one for each group of agents: {', '.join(texts)}")
+    elif len(task.agent_groups) > 1:
+        reason = f"one for each group of agents with equal spaces: {', '.join(task.agent_groups)}"
+        ledger.settle("num_policies", len(task.agent_groups), "policies", reason)
+    policies = ledger.quantities.get("num_policies")
+    if policies is not None and int(policies.value or 1) > 1:
+        _refuse_with_groups(ledger)
+
+
+def _refuse_with_groups(ledger: Ledger) -> None:
+    """Refuses what several policies cannot be combined with."""
+    if ledger.stated("memory") is not None:
+        count = ledger.quantities["num_policies"].value
+        raise UserError(
+            f"{ledger.place('memory')}: agents have {count} policies; a memory is that of one network.",
+            [ledger.without("memory"), '--agent-groups "*" (one policy, where all agents have equal spaces)'],
+        )
 
 
 def named_agents(names: tuple[str, ...]) -> str:

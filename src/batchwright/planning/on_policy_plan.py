@@ -9,7 +9,7 @@ from batchwright.config.schema import FIELDS, ON_POLICY, flag_of
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine
 from batchwright.planning import exact, on_policy_learning, rules, scaling
-from batchwright.planning.agent_plan import num_agents_of, settle_agents
+from batchwright.planning.agent_plan import num_agents_of, settle_agents, settle_groups
 from batchwright.planning.defaults import DEFAULT_TOTAL_STEPS, DEFAULTS, ENTROPY_START, EPISODES_PER_ROLLOUT
 from batchwright.planning.ledger import Ledger
 from batchwright.planning.memory_plan import refuse_memory_contradictions, seq_length_of, settle_memory
@@ -78,6 +78,7 @@ def _plan_steps(ledger: Ledger, task: TaskFacts, held: scaling.Held, divide_exac
     rollout_steps = int(ledger.quantities["rollout_steps"].value or 1)
     factors = f"{counted(num_envs, 'env')} x {counted(rollout_steps, 'step')}"
     factors += settle_agents(ledger, task)
+    settle_groups(ledger, task)
     settle_memory(ledger)
     rollout = num_envs * rollout_steps * num_agents
     ledger.settle("rollout_transitions", rollout, "transitions", factors)

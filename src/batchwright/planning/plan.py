@@ -44,10 +44,13 @@ class TaskFacts:
     """Random steps that they were tried for."""
     agents: tuple[str, ...] = ()
     """Agents of each environment; empty where there is one."""
+    agent_groups: tuple[str, ...] = ()
+    """Groups of agents with equal spaces, with their agents as text."""
 
     def to_dict(self) -> dict[str, Any]:
         """The known facts, in the form of `plan.json`."""
-        known = {name: value for name, value in vars(self).items() if value is not None and (value or name != "agents")}
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        known = {name: value for name, value in known.items() if value or name not in ("agents", "agent_groups")}
         return known | ({"obs_shape": list(self.obs_shape)} if self.obs_shape is not None else {})
 
 
@@ -157,13 +160,15 @@ def _task_from_dict(record: Any) -> TaskFacts:
         "name": (str,), "obs_dtype": (str,), "discrete": (bool,), "hybrid": (bool,),
         "action_size": (int,), "episode_steps": (int, float), "stacked_frames": (int,),
         "obs_shape": (list, tuple), "reward_names": (list, tuple), "agents": (list, tuple),
+        "agent_groups": (list, tuple),
         "probed_components": (list, tuple), "component_spreads": (list, tuple), "probed_steps": (int,),
     }  # fmt: skip
     if not isinstance(record, dict):
         raise ValueError("its task is no mapping")
     known = {name: value for name, value in record.items() if name in kinds and value is not None}
     wrong = [name for name, value in known.items() if type(value) not in kinds[name]]
-    items = {"obs_shape": int, "reward_names": str, "probed_components": str, "component_spreads": float, "agents": str}
+    items = {"obs_shape": int, "reward_names": str, "probed_components": str, "component_spreads": float}
+    items |= {"agents": str, "agent_groups": str}
     for name, kind in items.items():
         values = known.get(name, [])
         if name not in wrong and not all(type(value) is kind for value in values):

@@ -17,6 +17,7 @@ from batchwright.envs.reward_components import NO_COMPONENTS
 from batchwright.policies.onnx_policy import to_onnx
 from batchwright.policies.policy_program import PolicyProgram, make_program
 from batchwright.policies.trained_policy import TrainedPolicy
+from batchwright.runs.run_settings import RunSettings
 
 FORMATS = {"onnx": ".onnx", "numpy": ".npz"}
 LOADER = "numpy_policy.py"
@@ -45,15 +46,23 @@ def export_policy(trained: TrainedPolicy, form: str, out: str | Path) -> list[Pa
 def masks_actions(trained: TrainedPolicy) -> bool:
     """Whether the environment says which actions are possible; asks one that is started for it."""
     name = evaluation_engine(trained.plan["engine"])
-    engine = make_engine(trained.env, 1, name, components=NO_COMPONENTS)
+    groups = RunSettings.from_plan(trained.plan).agent_groups
+    engine = make_engine(trained.env, 1, name, components=NO_COMPONENTS, agent_groups=groups)
     try:
         if isinstance(engine, HostEngine):
             engine.start(0)
-            return engine.mask is not None
+            return engine.mask is not None if trained.group is None else _masks_group(engine, trained.group)
         assert isinstance(engine, CompiledEngine)
         return engine.mask_of(engine.start(0)[0]) is not None
     finally:
         engine.close()
+
+
+def _masks_group(engine: HostEngine, name: str) -> bool:
+    """Whether agents of a group are given masks; rows of several groups always have one."""
+    assert engine.layout is not None
+    group = next(group for group in engine.layout.groups if group.name == name)
+    return any(engine.masked[row] for row, agent in enumerate(engine.agents) if agent in group.agents)
 
 
 def to_npz(program: PolicyProgram) -> bytes:

@@ -16,11 +16,13 @@ from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
 from batchwright.core.trust import check_trust
 from batchwright.envs import spaces
+from batchwright.envs.agent_groups import AgentLayout
 from batchwright.envs.engines import make_engine
 from batchwright.envs.engines.host_arrays import native_tree
 from batchwright.envs.masks import flat_mask, refuse_empty
-from batchwright.envs.parallel_agents import AgentLayout, split_mask
 from batchwright.envs.reward_components import NO_COMPONENTS
+from batchwright.nets.entry_moments import EntryMoments
+from batchwright.nets.grouped_policy import GroupedPolicy
 from batchwright.nets.normalise import ObsStats, RunningMoments
 from batchwright.nets.policy import NetworkMaker, Policy
 from batchwright.planning.component_plan import component_names
@@ -55,6 +57,12 @@ class TrainedPolicy:
         self.plan, self.env, self.iteration, self.layout = plan, env, iteration, layout
         self.policy, self.params, self.stats = policy, jnp.asarray(params), stats
         self._calls = 0
+        self.groups: dict[str, TrainedPolicy] = {}
+        """The policy of each group of agents, by name; empty where there is one."""
+        self.group: str | None = None
+        """Of agents that this policy is for, where there are several."""
+        if isinstance(policy, GroupedPolicy):
+            self.groups = {name: self._of_group(policy, name) for name in policy.groups}
         self.reset()
 
         @jax.jit
@@ -63,6 +71,14 @@ class TrainedPolicy:
             return policy.to_env(policy.heads.sample(out.params, out.raw, noise, mask)), memory
 
         self._act = act
+
+    def _of_group(self, policy: GroupedPolicy, name: str) -> TrainedPolicy:
+        own = policy.groups[name]
+        stats = policy.stats_of(self.stats, name)
+        params = np.asarray(policy.params_of(self.params, name))
+        found = TrainedPolicy(self.plan, self.env, own, params, stats, self.iteration)
+        found.group = name
+        return found
 
     def reset(self, episodes: int = 1) -> None:
         """Forgets what the policy remembers, because episodes begin; nothing where it has no memory.
@@ -83,25 +99,33 @@ class TrainedPolicy:
         `mask` is what may be done, as the environment gives it in `info["action_mask"]`. A dict of observations by
         agent gives a dict of actions; `mask` is then a dict by agent, too.
         """
-        if self.layout is not None:
-            if isinstance(obs, Mapping) and all(str(agent) in self.layout.names for agent in obs):
-                return {agent: self._act_for(agent, obs[agent], deterministic, mask) for agent in obs}
-            if self._memory is not None:
-                raise UserError(
-                    f"the policy of {self.env} remembers what each of its agents observed: a call must say which.",
-                    ["policy({agent: observation, ...}), with the agents that are there"],
-                )
-            obs, mask = split_mask(self.layout, obs, mask)
-        return self._act_one(obs, deterministic, mask)
+        if self.layout is None:
+            return self._act_one(obs, deterministic, mask)
+        if isinstance(obs, Mapping) and all(str(agent) in self.layout.names for agent in obs):
+            return {agent: self._act_for(agent, obs[agent], deterministic, (mask or {}).get(agent)) for agent in obs}
+        if self._memory is not None or self.groups:
+            why = "is several, by group of agents" if self.groups else "remembers what each of its agents observed"
+            raise UserError(
+                f"the policy of {self.env} {why}: a call must say which agent it is for.",
+                ["policy({agent: observation, ...}), with the agents that are there"],
+            )
+        return self._act_one(*self._split(0, obs, deterministic, mask))
 
-    def _act_for(self, agent: Any, obs: Any, deterministic: bool, masks: Any) -> Any:
-        """The action of one agent, with its own memory."""
+    def _act_for(self, agent: Any, obs: Any, deterministic: bool, mask: Any) -> Any:
+        """The action of one agent, by the policy of its group and with its own memory."""
         assert self.layout is not None
-        obs, mask = split_mask(self.layout, obs, (masks or {}).get(agent))
-        self._memory = self._memories[str(agent)]
-        action = self._act_one(obs, deterministic, mask)
-        self._memories[str(agent)] = self._memory
+        group = self.layout.group_of(str(agent))
+        policy = self.groups.get(self.layout.groups[group].name, self)
+        policy._memory = self._memories[str(agent)]
+        action = policy._act_one(*self._split(group, obs, deterministic, mask))
+        self._memories[str(agent)] = policy._memory
         return action
+
+    def _split(self, group: int, obs: Any, deterministic: bool, mask: Any) -> tuple[Any, bool, Any]:
+        """Observation and mask, which an agent may be given as one."""
+        assert self.layout is not None
+        obs, mask = self.layout.groups[group].split_mask(obs, mask)
+        return obs, deterministic, mask
 
     def _act_one(self, obs: Any, deterministic: bool, mask: Any) -> Any:
         heads = self.policy.heads
@@ -136,7 +160,8 @@ class TrainedPolicy:
         """{"episodes", "mean", "median", "iqr", "iqm", "returns", ...} of whole episodes in fresh environments."""
         settings = RunSettings.from_plan(self.plan)
         limits = (settings.eval_max_steps, None, settings.step_timeout)
-        evaluator = Evaluator.with_own_engine(self.env, self.plan["engine"], self.policy, episodes, *limits)
+        more = (None, settings.agent_groups)
+        evaluator = Evaluator.with_own_engine(self.env, self.plan["engine"], self.policy, episodes, *limits, *more)
         try:
             return evaluator(self.params, self.stats, seed, deterministic).summary()
         finally:
@@ -169,11 +194,13 @@ def load(
     check_trust(directory, env, trust)
     warn = on_warning or (lambda text: warnings.warn(text, stacklevel=4))
     arrays, manifest = load_checkpoint(directory, checkpoint, warn)
-    engine = make_engine(env, 1, plan["engine"], components=component_names(plan) or NO_COMPONENTS)
+    options: Any = {"agent_groups": RunSettings.from_plan(plan).agent_groups}
+    engine = make_engine(env, 1, plan["engine"], components=component_names(plan) or NO_COMPONENTS, **options)
     policy, layout = make_trained_policy(plan, engine, network), engine.layout
     engine.close()
     count, mean, squares, params = _checked(directory, arrays, policy)
-    stats = RunningMoments(np.float64(count), mean, squares).obs_stats(plan["normalize_obs"])
+    moments = EntryMoments(count, mean, squares) if count.ndim else RunningMoments(np.float64(count), mean, squares)
+    stats = moments.obs_stats(plan["normalize_obs"])
     return TrainedPolicy(plan, env, policy, params, stats, manifest["iteration"], layout)
 
 
@@ -181,7 +208,8 @@ def _checked(run: RunDir, arrays: dict[str, np.ndarray], policy: Policy) -> list
     """The arrays of a checkpoint that a policy needs; refused where one is missing or cannot be that policy's."""
     size = (policy.inputs.vector_size,)
     params = policy.init(jax.random.key(0)).shape
-    wanted: dict[str, tuple[int, ...]] = {".obs.count": (), ".obs.mean": size, ".obs.squares": size, PARAMS: params}
+    counts = size if isinstance(policy, GroupedPolicy) else ()
+    wanted: dict[str, tuple[int, ...]] = {".obs.count": counts, ".obs.mean": size, ".obs.squares": size, PARAMS: params}
     for name, shape in wanted.items():
         found = arrays.get(name)
         if found is None or found.dtype.kind != "f" or found.shape != shape:

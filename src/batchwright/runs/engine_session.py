@@ -166,7 +166,8 @@ class EngineSession:
                 self.engine, self.policy, episodes, settings.eval_max_steps, self.collect, self.collect_steps
             )
         limits = (settings.eval_max_steps, self._on_event, settings.step_timeout)
-        return Evaluator.with_own_engine(self.env, self.engine.name, self.policy, episodes, *limits, self._make_act)
+        more = (self._make_act, settings.agent_groups)
+        return Evaluator.with_own_engine(self.env, self.engine.name, self.policy, episodes, *limits, *more)
 
     def close(self) -> None:
         self.engine.close()

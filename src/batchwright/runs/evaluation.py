@@ -98,11 +98,18 @@ class Evaluator:
         on_event: OnEvent | None = None,
         step_timeout: float | None = None,
         make_act: Callable[[], Act] | None = None,
+        agent_groups: tuple[str, ...] = (),
     ) -> Evaluator:
         """With environments of its own; `make_act` gives the compiled choice of actions that training has."""
         name, num_envs = evaluation_engine(engine_name), min(episodes, EVAL_ENVS)
         engine = make_engine(
-            env, num_envs, name, on_event=on_event, components=NO_COMPONENTS, step_timeout=step_timeout
+            env,
+            num_envs,
+            name,
+            on_event=on_event,
+            components=NO_COMPONENTS,
+            step_timeout=step_timeout,
+            agent_groups=agent_groups,
         )
         if isinstance(engine, HostEngine):
             collect: Any = make_python_collect(engine, policy, CHUNK_STEPS, make_act() if make_act else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from batchwright.planning.agent_plan import group_patterns
 from batchwright.planning.on_policy_learning import EVAL_MAX_STEPS, STEP_TIMEOUT_SECONDS
 from batchwright.planning.plan import Plan
 
@@ -34,6 +35,8 @@ class RunSettings:
     """`off`, `say` or `act`."""
     log_info: tuple[str, ...]
     """Keys of info that are logged."""
+    agent_groups: tuple[str, ...]
+    """Names or patterns of the agents that share a policy; none for those of equal spaces."""
 
     @classmethod
     def from_plan(cls, plan: Plan) -> RunSettings:
@@ -53,4 +56,5 @@ class RunSettings:
             step_timeout=plan.get("step_timeout", STEP_TIMEOUT_SECONDS),
             doctor=plan.get("doctor") or "off",
             log_info=tuple(filter(None, str(plan.get("log_info") or "").split(","))),
+            agent_groups=group_patterns(plan.get("agent_groups")),
         )

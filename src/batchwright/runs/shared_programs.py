@@ -78,10 +78,11 @@ def make_shared_engine(
     components: Sequence[str],
     step_timeout: float,
     info_keys: Sequence[str] = (),
+    agent_groups: Sequence[str] = (),
 ) -> Engine:
     """An engine; the JAX engine keeps nothing of a run, so runs share it with its compiled start."""
     options: dict[str, Any] = {"on_event": on_event, "components": components, "step_timeout": step_timeout}
-    options["info_keys"] = info_keys
+    options |= {"info_keys": info_keys, "agent_groups": agent_groups}
     make = partial(make_engine, env, num_envs, engine, num_threads=num_threads, **options)
     if programs is None or engine != "jax":
         return make()

@@ -9,15 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from batchwright.core.errors import UserError
+from batchwright.envs.agent_groups import MASK, AgentGroup, AgentLayout
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.envs.engines.env_loop import EnvLoop, set_env_attribute
+from batchwright.envs.engines.host_arrays import ObservationRows
 from batchwright.envs.engines.loop_arrays import LoopArrays
 from batchwright.envs.engines.step_results import PLAIN_NUMBERS, info_of, one_number, refuse_step, reset_parts
 from batchwright.envs.failures import RAISED
 from batchwright.envs.gymnasium_source import EnvSource, layout_of
 from batchwright.envs.masks import flat_mask, refuse_empty
-from batchwright.envs.parallel_agents import MASK, AgentLayout, split_mask
 from batchwright.envs.reward_components import NO_PARTS, RewardParts, success_of
+from batchwright.envs.spaces import leaves
 
 
 class AgentLoop(EnvLoop):
@@ -41,6 +43,21 @@ class AgentLoop(EnvLoop):
         self._layout = layout
         self._lingers = [False] * len(arrays.reward)
         super().__init__(source, (layout.observation, layout.action), arrays, first_index, on_event, info_keys, at=at)
+        self._group_of = [layout.group_of(name) for name in layout.names] * self.num_envs
+        self._group_rows = [self._rows]
+        if len(layout.groups) > 1:
+            self._prepare_groups()
+
+    def _prepare_groups(self) -> None:
+        """Rows of several groups: each has the number of its group, and the masks of the other groups' actions."""
+        arrays, first, self._group_rows = self._arrays, 1, []
+        for group in self._layout.groups:
+            count = len(leaves(group.observation))
+            parts = arrays.observations[first : first + count]
+            self._group_rows.append(ObservationRows(group.observation, parts, self._who))
+            first += count
+        arrays.observations[0][:] = self._group_of
+        arrays.mask[:] = [self._layout.base_mask(group) for group in self._group_of]
 
     def start(self, seed: int, share: Sequence[int] | None = None) -> None:
         super().start(seed, share)
@@ -65,7 +82,7 @@ class AgentLoop(EnvLoop):
             try:
                 listed = frozenset(env.agents)
                 keys = enumerate(env.possible_agents, first)
-                returned = env.step({key: rows[row] for row, key in keys if key in listed})
+                returned = env.step({key: self._own_action(row, rows[row]) for row, key in keys if key in listed})
                 self._read(place, env, *returned)
             except UserError:
                 raise
@@ -120,25 +137,32 @@ class AgentLoop(EnvLoop):
         self._write_agent_mask(row, obs, info)
         self._arrays.idle[row] = False
 
+    def _own_action(self, row: int, action: Any) -> Any:
+        return action if len(self._layout.groups) == 1 else action[self._group(row).name]
+
+    def _group(self, row: int) -> AgentGroup:
+        return self._layout.groups[self._group_of[row]]
+
     def _write(self, row: int, obs: Any) -> None:
-        self._rows.write(row, split_mask(self._layout, obs, None)[0])
+        self._group_rows[self._group_of[row]].write(row, self._group(row).split_mask(obs, None)[0])
 
     def _write_agent_mask(self, row: int, obs: Any, info: Mapping[str, Any]) -> None:
         """What the agent may do next, from its observation or its info; all where it was never masked."""
-        mask = split_mask(self._layout, obs, info.get(MASK))[1]
+        group = self._group(row)
+        mask = group.split_mask(obs, info.get(MASK))[1]
         if mask is None:
             if self._arrays.masked[row]:
                 self._write_mask(row, info)  # refuses
             return
-        row_M = flat_mask(self._spaces[1], mask, self._who(row))
-        refuse_empty(self._spaces[1], row_M, self._who(row))
-        self._arrays.mask[row] = row_M
+        row_M = flat_mask(group.action, mask, self._who(row))
+        refuse_empty(group.action, row_M, self._who(row))
+        self._arrays.mask[row, self._layout.mask_part(self._group_of[row])] = row_M
         self._arrays.masked[row] = True
 
     def _make(self, row: int) -> Any:
         env, limit_steps = self._source.make()
         self._limit_steps = limit_steps if limit_steps is not None else math.inf
-        layout = layout_of(env, self._source.name)
+        layout = layout_of(env, self._source.name, self._source.agent_groups)
         if layout != self._layout:
             raise UserError(
                 f"{self._env_at(row)}: its agents differ from those of others: {layout} instead of {self._layout}."

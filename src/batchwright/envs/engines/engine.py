@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from batchwright.core.errors import UserError
+from batchwright.envs.agent_groups import AgentLayout
 from batchwright.envs.masks import Activity
-from batchwright.envs.parallel_agents import AgentLayout
 from batchwright.envs.spaces import Spec
 
 Array: TypeAlias = Any
@@ -105,6 +105,8 @@ class HostEngine(Engine):
     compiled = False
     mask: Any = None
     """[N, M] bool of the observations last given; None where the environment has no masks."""
+    masked: Any = None
+    """[N] bool, only with several agents: whether a row was ever given a mask of its own."""
     idle: Any = None
     """[N] bool after `start`, only with several agents: as in `Step`."""
 

@@ -16,6 +16,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from batchwright.core.errors import UserError
+from batchwright.envs.agent_groups import AgentLayout
 from batchwright.envs.engines.agent_loop import make_loop
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.envs.engines.env_loop import EnvLoop
@@ -25,7 +26,6 @@ from batchwright.envs.engines.shared_block import SharedBlock
 from batchwright.envs.engines.spin_wait_pipe import SpinWaitPipe
 from batchwright.envs.failures import say_ignored
 from batchwright.envs.gymnasium_source import EnvSource
-from batchwright.envs.parallel_agents import AgentLayout
 from batchwright.envs.reward_components import RewardParts
 from batchwright.envs.spaces import Spec, unflatten
 

@@ -142,7 +142,8 @@ class GymnasiumAsync(HostEngine):
                 self._replace(worker)
                 send_start(worker)
         self._take_over()
-        self.mask = self._arrays.mask if self._arrays.masked.any() else None
+        has_masks = self._arrays.masked.any() or (self.layout is not None and len(self.layout.groups) > 1)
+        self.mask, self.masked = self._arrays.mask if has_masks else None, self._arrays.masked
         self._step = self._step._replace(mask=self.mask)
         return self._step.obs
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from batchwright.envs.agent_groups import AgentLayout
 from batchwright.envs.engines.agent_loop import make_loop
 from batchwright.envs.engines.engine import HostEngine, OnEvent, Step
 from batchwright.envs.engines.host_arrays import action_rows
@@ -14,7 +15,7 @@ from batchwright.envs.engines.loop_arrays import LoopArrays
 from batchwright.envs.failures import close_env
 from batchwright.envs.gymnasium_source import EnvSource, layout_of, spaces_of
 from batchwright.envs.masks import Activity
-from batchwright.envs.parallel_agents import AgentLayout, time_limit_steps
+from batchwright.envs.parallel_agents import time_limit_steps
 from batchwright.envs.reward_components import reward_parts, vector_names
 from batchwright.envs.spaces import Spec, unflatten
 from batchwright.envs.watchdog import Watch
@@ -58,7 +59,8 @@ class GymnasiumSync(HostEngine):
     def _start(self, seed: int, share_N: Sequence[int] | None) -> Any:
         with self._watch:
             self._loop.start(seed, share_N)
-        self.mask = self._arrays.mask if self._arrays.masked.any() else None
+        has_masks = self._arrays.masked.any() or (self.layout is not None and len(self.layout.groups) > 1)
+        self.mask, self.masked = self._arrays.mask if has_masks else None, self._arrays.masked
         self._step = self._step._replace(mask=self.mask)
         return self._step.obs
 
@@ -81,9 +83,10 @@ def probe(source: EnvSource) -> Probed:
     """Spaces, time limit, reward components, activity and agents of an environment, made and closed again."""
     env, limit_steps = source.make()
     try:
-        layout = layout_of(env, source.name)
+        layout = layout_of(env, source.name, source.agent_groups)
         if layout is not None:
-            return layout.observation, layout.action, limit_steps or time_limit_steps(env), (), {}, layout
+            limit = limit_steps or time_limit_steps(env)
+            return layout.observation, layout.action, limit, (), layout.activity, layout
         registration = getattr(env, "spec", None)
         known_limit = limit_steps or getattr(registration, "max_episode_steps", None)
         activity = getattr(getattr(env, "unwrapped", env), "action_activity", None) or {}

@@ -36,10 +36,11 @@ class Wanted:
     """Reward components: None for all of a vector reward, ("none",) for the plain sum."""
     step_timeout: float | None
     """Seconds that an environment of a worker may take for one step; None or 0 for no limit."""
+    agent_groups: tuple[str, ...] = ()
 
     def source(self) -> EnvSource:
         """How a single Gymnasium environment is made."""
-        return EnvSource(self.name, self.max_episode_steps, dict(self.env_kwargs))
+        return EnvSource(self.name, self.max_episode_steps, dict(self.env_kwargs), self.agent_groups)
 
 
 def evaluation_engine(name: str) -> str:
@@ -59,6 +60,7 @@ def make_engine(
     info_keys: Sequence[str] = (),
     components: Sequence[str] | None = None,
     step_timeout: float | None = None,
+    agent_groups: Sequence[str] = (),
 ) -> Engine:
     """`num_envs` copies of an environment behind the one vector interface.
 
@@ -67,7 +69,8 @@ def make_engine(
     own among them, in gymnasium-split; results do not depend on it.
     `info_keys` are the entries of `info` that come back as `Step.extras`; `components` are parts of a vector reward or
     keys of `info` that come back as `Step.components`: all of a vector reward when not given, none for ("none",).
-    `step_timeout` are the seconds after which gymnasium-async and gymnasium-split replace a worker that hangs.
+    `step_timeout` are the seconds after which gymnasium-async and gymnasium-split replace a worker that hangs;
+    `agent_groups` name the agents that share a policy, by default those of equal spaces.
     """
     for what, value in (
         ("num_envs", num_envs),
@@ -88,6 +91,7 @@ def make_engine(
         tuple(info_keys),
         None if components is None else tuple(components),
         step_timeout,
+        tuple(agent_groups),
     )
     return _MAKERS[_resolve(wanted, engine)](wanted)
 
