@@ -60,4 +60,5 @@ def _first_missing(lines: list[str], output: list[str]) -> str | None:
 
 
 def _plain(line: str) -> str:
+    line = re.sub(r"learner_threads \d+", "learner_threads", line)  # follows the cores of the machine
     return re.sub(r"[\s-]{2,}", " ", line.strip())

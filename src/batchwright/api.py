@@ -59,6 +59,7 @@ def plan(
     `settings` are the flags of `batchwright plan` with underscores (`num_envs=1000`); `trainer` is "rl_games", "sb3"
     or another of `--for` where another trainer's demands must be met. Raises `UserError` for settings that contradict.
     """
+    settings = with_num_envs(env, settings)
     resolved = resolve({"env": env_name(env, env_kwargs), **settings}, preset, config)
     return plan_resolved(resolved, machine or probe_machine(), trainer)
 
@@ -81,7 +82,7 @@ def forecast(
     from batchwright.runs import time_forecast
 
     keep_programs()
-    name = env_name(env, env_kwargs)
+    settings, name = with_num_envs(env, settings), env_name(env, env_kwargs)
     _, made = plan_to_train(name, preset, config, None if quiet else print, **settings)
     known = time_forecast.recall(made)
     if known is not None:
@@ -98,6 +99,15 @@ def env_name(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Any:
     from batchwright.envs.passed_envs import name_passed
 
     return name_passed(env, env_kwargs or {})
+
+
+def with_num_envs(env: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, with the number of environments of a vector environment where they state none."""
+    from batchwright.config.aliases import ALIASES
+    from batchwright.envs.passed_envs import num_envs_of
+
+    states_it = any(ALIASES.get(key, key) == "num_envs" for key in settings)
+    return {**({} if states_it else num_envs_of(env)), **settings}
 
 
 def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = None) -> Plan:
@@ -249,7 +259,7 @@ def prepare(
     With `seeds` it is a folder of so many runs, which differ in the seed alone.
     """
     keep_programs()
-    env = env_name(env, env_kwargs)
+    settings, env = with_num_envs(env, settings), env_name(env, env_kwargs)
     refuse_seed_count(seeds)
     from batchwright.core.run_dir import RunDir
     from batchwright.runs.launch import create_run

@@ -160,3 +160,34 @@ def test_a_mistyped_foreign_word_leads_to_ours(word: str, meant: str) -> None:
     with pytest.raises(UserError) as error:
         plan(**{word: 0.5})
     assert meant in error.value.fixes
+
+
+def test_policy_kwargs_may_be_a_mapping(tmp_path: Path) -> None:
+    text = (
+        "n_steps: 64\nn_envs: 4\npolicy_kwargs:\n  net_arch: {pi: [32, 16], vf: [32, 16]}\n  activation_fn: nn.ReLU\n"
+    )
+    settings, notes = read(tmp_path, text)
+    assert (settings["hidden"], settings["activation"], settings["rollout_steps"]) == ((32, 16), "relu", 64)
+    assert notes == ()
+
+
+def test_anchors_that_repeat_each_other_in_keyword_arguments_end(tmp_path: Path) -> None:
+    rows = ["  a0: &a0 [1, 2]", *(f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40))]
+    settings, notes = read(tmp_path, "\n".join(["n_steps: 64", "policy_kwargs:", *rows]))
+    assert "hidden" not in settings
+    assert "policy_kwargs" in notes[0]
+
+
+def test_all_that_is_printed_for_rl_games_is_read_as_its_yaml(tmp_path: Path) -> None:
+    words = "plan CartPole-v1 --num-envs 16 --gae-lambda 0.8 --epochs 3"
+    file = tmp_path / "printed.yaml"
+    file.write_text(run_line(f"{words} --for rl_games").out, encoding="utf-8")
+    settings, _ = read(tmp_path, file.read_text(encoding="utf-8"))
+    assert (settings["num_envs"], settings["gae_lambda"], settings["epochs"]) == (16, 0.8, 3)
+    assert refusal(f"plan --config {file} --gae-lambda 2").err.startswith("error: --gae-lambda")
+
+
+def test_mistyped_words_of_other_libraries_are_found() -> None:
+    assert "--n-steps" in refusal("train CartPole-v1 --n-step 3").err
+    assert "--ent-coef" in refusal("train CartPole-v1 --ent-coeff 3").err
+    assert "networks follow from the observations" in refusal("train CartPole-v1 --policy MlpPolicy").err

@@ -112,7 +112,7 @@ def test_this_machine_has_cores_memory_and_one_line_about_it() -> None:
     machine = probe_machine()
     assert 1 <= machine.cores <= os.cpu_count()
     assert machine.ram_bytes > 100 * 1024**2
-    assert f"{machine.cores} cores" in machine.describe()
+    assert f"{machine.cores} core" in machine.describe()
     assert "\n" not in machine.describe()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +47,13 @@ def run_of(returns: Any = stands_still, **settings: Any) -> RunHistory:
 def test_a_stated_number_far_from_its_reference_is_put_back(settings: dict[str, Any], finding: str, flags: str) -> None:
     found = {one.name: one for one in stated_numbers(run_of(**settings))}
     assert finding in found and found[finding].flags == (flags,)
+
+
+def test_a_low_learning_rate_is_meant_where_a_run_starts_from_another_one() -> None:
+    history = run_of(learning_rate=3e-5)
+    tuned = RunHistory(records(), replace(history.facts, values={**history.facts.values, "init_from": "runs/pole"}))
+    assert "learning-rate-too-low" in {one.name for one in examine(history)}
+    assert "learning-rate-too-low" not in {one.name for one in examine(tuned)}
 
 
 def test_numbers_that_nobody_stated_are_no_suspects() -> None:

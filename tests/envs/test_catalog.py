@@ -129,8 +129,12 @@ def test_what_an_environment_says_when_it_cannot_be_made_is_passed_on(user_file:
     with pytest.raises(UserError, match="no callable named 'nothing'") as refused:
         describe(f"{user_file}:nothing")
     assert f"{user_file}:make_env" in refused.value.fixes
-    with pytest.raises(UserError, match="there is no file"):
-        describe("nowhere/my_env.py:make_env")
+    with pytest.raises(UserError, match="no callable named 'make_en'") as refused:
+        describe(f"{user_file}:make_en")
+    assert refused.value.fixes[0] == f"{user_file}:make_env"
+    for name in ("nowhere/my_env.py:make_env", "nowhere/my_env.py"):
+        with pytest.raises(UserError, match="there is no file"):
+            describe(name)
     with pytest.raises(UserError, match="could not import 'no_such_module'"):
         describe("no_such_module:Env-v0")
 

@@ -111,13 +111,52 @@ def test_a_process_without_the_object_says_so(tmp_path: Path) -> None:
         env_names._passed.update(kept)
 
 
-def test_what_is_no_single_environment_is_refused() -> None:
-    several = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
-    with pytest.raises(UserError, match="of 2 environments; pass one"):
-        batchwright.train(several)
+def test_a_vector_environment_stands_for_its_functions_and_their_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    several = gymnasium.vector.SyncVectorEnv([lambda: Line(length=4), lambda: Line(length=4), lambda: Line(length=4)])
+    settings = {key: value for key, value in TINY.items() if key != "num_envs"}
+    result = batchwright.train(several, run_dir=tmp_path / "run", quiet=True, **settings)
     several.close()
+    assert "note: the first of the 3 functions of the SyncVectorEnv makes every environment" in capsys.readouterr().err
+    assert {line["episode_length"] for line in record(result.run_dir)} == {4.0}
+    assert (batchwright.plan(several)["num_envs"], batchwright.plan(several, n_envs=7)["num_envs"]) == (3, 7)
+
+
+def test_a_vectorised_environment_of_the_registry_stands_for_its_id() -> None:
+    several = gymnasium.make_vec("CartPole-v1", num_envs=5, max_episode_steps=30)
+    assert name_passed(several, {}) == "CartPole-v1?max_episode_steps=30"
+    assert batchwright.plan(several)["num_envs"] == 5
+    assert describe("CartPole-v1?max_episode_steps=30").max_episode_steps == 30
+
+
+class Rows:
+    """Shaped as the vector environments of Stable-Baselines3 are."""
+
+    num_envs = 2
+    observation_space, action_space = Line.observation_space, Line.action_space
+
+    def env_method(self, name: str) -> None: ...
+
+
+def test_what_cannot_be_taken_apart_is_refused() -> None:
+    several = gymnasium.wrappers.vector.NormalizeObservation(gymnasium.make_vec("CartPole-v1", num_envs=2))
+    with pytest.raises(UserError, match="NormalizeObservation of 2 environments; pass one"):
+        batchwright.train(several)
+    with pytest.raises(UserError, match="Rows of 2 environments; pass one"):
+        batchwright.train(Rows())
     with pytest.raises(UserError, match="no environment, class or function"):
         batchwright.train(3)
+
+
+def test_what_only_this_process_has_is_named_by_what_it_is() -> None:
+    assert name_passed(gymnasium.wrappers.TimeLimit(Line(), 4), {}) == "python:Line"
+    assert name_passed(lambda: Line(3), {}) == "python:lambda"
+
+    def make_line() -> Line:
+        return Line()
+
+    assert name_passed(make_line, {"length": 2}) == "python:make_line?length=2"
 
 
 def test_plans_and_outcomes_are_tables_in_a_notebook(tmp_path: Path) -> None:

@@ -367,3 +367,11 @@ def test_replay_is_described_in_our_words() -> None:
     assert rollout_header(found) == "iteration: 1 env x 8 steps per iteration, 8 updates on 256 transitions"
     episodes = plan(rollout_episodes=10, epochs=4, minibatch_transitions=64)
     assert rollout_header(episodes) == "iteration: rollout of 10 episodes, minibatches of 64, 4 epochs"
+
+
+def test_the_speed_after_a_resume_is_that_of_the_steps_made_since() -> None:
+    """2 of 4 iterations of 2,048 steps came before: 4,096 steps in 2 s."""
+    stream = io.StringIO()
+    progress = Progress(steps_plan(), stream, quiet=True, past=[record(0, 1.0), record(1, 1.0)])
+    progress.finish({"env_steps": 4 * 2048, "iterations": 4, "wall_seconds": 2.0})
+    assert "8,192 steps (1,000,000 requested), 4 iterations, 0:02, 2,048 steps/s" in stream.getvalue()

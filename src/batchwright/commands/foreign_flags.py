@@ -39,6 +39,13 @@ def in_our_words(words: list[str], options: Collection[str], takes_env: bool) ->
     return found
 
 
+def foreign_flag_names(options: Collection[str]) -> list[str]:
+    """Flags of other libraries that a command with these flags understands."""
+    words = [key for key, ours in aliases.ALIASES.items() if flag_of(ours) in options]
+    converted = [*foreign_settings.CONVERTERS, "batch_size"] if flag_of("learning_rate") in options else []
+    return [f"--{key.replace('_', '-')}" for key in (*words, *converted)]
+
+
 def _is_foreign(key: str) -> bool:
     known = key in aliases.ALIASES or key in foreign_settings.CONVERTERS or key in foreign_settings.NOT_CARRIED
     return known or key in ("batch_size", SUBJECT)

@@ -7,7 +7,7 @@ import difflib
 import json
 from typing import Any, NoReturn
 
-from batchwright.commands.foreign_flags import in_our_words
+from batchwright.commands.foreign_flags import foreign_flag_names, in_our_words
 from batchwright.config import schema, values
 from batchwright.config.presets import NO_PRESET, preset_names
 from batchwright.core.errors import UserError, did_you_mean
@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
             flags = [flag for action in self._actions for flag in action.option_strings]
             flags = [flag for flag in flags if flag.replace("_", "-") == flag or flag.replace("_", "-") not in flags]
             word = words[0].split("=")[0]
-            close = did_you_mean(word, flags)
+            close = did_you_mean(word, [*flags, *foreign_flag_names(flags)])
             hint = f" Did you mean {' or '.join(close)}?" if close else ""
             raise UserError(f"unknown flag {word}.{hint}", close or [f"{self.prog} --help"])
         raise UserError(f"{self.prog}: {message}.", [f"{self.prog} --help"])

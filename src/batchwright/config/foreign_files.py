@@ -52,7 +52,8 @@ def foreign_entries(node: Any, path: Path, env: str | None) -> list[Entry] | Non
         flat = {key: value for key, value in top.items() if not inner[key]}
         return _with_total([*_plain(flat, foreign_settings.RSL_RL, path), *itertools.chain(*parts)], "max_iterations")
     marks = foreign_settings.SB3_MARKS & {key.lower() for key in top}
-    if marks and not any(inner.values()) and not set(top) & (set(FIELDS) - _SHARED_WORDS):
+    sections = [key for key, content in inner.items() if content and not key.lower().endswith(_ARGUMENTS)]
+    if marks and not sections and not set(top) & (set(FIELDS) - _SHARED_WORDS):
         return _plain(top, foreign_settings.SB3_KEYWORDS, path)
     return None
 
@@ -61,6 +62,10 @@ _SHARED_WORDS = frozenset(
     {"learning_rate", "gamma", "gae_lambda", "clip_range", "max_grad_norm", "seed", "policy", "env", "algo"}
 )
 """Our names that Stable-Baselines3 has too."""
+_ARGUMENTS = "_kwargs"
+"""How settings end whose value is a mapping of keyword arguments, such as policy_kwargs."""
+_DEEPEST_ARGUMENTS, _MOST_ARGUMENTS = 4, 16
+"""Levels and entries of keyword arguments that are read; anchors that repeat each other cannot make more."""
 
 
 def _mapping(node: Any) -> dict[str, tuple[int, Any]]:
@@ -90,9 +95,23 @@ def _plain(mapping: Mapping[str, tuple[int, Any]], form: str, path: Path) -> lis
             items = node.value if isinstance(node, yaml.SequenceNode) else [node]
             value: Any = [str(item.value) for item in items]
         else:
-            value = construct_plain(node, yaml.SafeLoader(""), f"{path.name}:{line}: {key}") if flat else "{...}"
+            value = construct_plain(node, yaml.SafeLoader(""), f"{path.name}:{line}: {key}") if flat else _text(node)
         found.append(Entry(key, value, line, form))
     return found
+
+
+def _text(node: Any, depth: int = 0) -> str:
+    """A nested value as the text of Python that the RL Zoo writes for it: `{net_arch: [64, 64]}`."""
+    import yaml
+
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    if depth == _DEEPEST_ARGUMENTS:
+        return "..."  # also ends anchors that hold themselves
+    if isinstance(node, yaml.SequenceNode):
+        return "[" + ", ".join(_text(part, depth + 1) for part in node.value[:_MOST_ARGUMENTS]) + "]"
+    pairs = node.value[:_MOST_ARGUMENTS]
+    return "{" + ", ".join(f"{_text(key, depth + 1)}: {_text(value, depth + 1)}" for key, value in pairs) + "}"
 
 
 def _with_total(entries: list[Entry], iterations: str) -> list[Entry]:

@@ -21,7 +21,7 @@ from batchwright.config.presets import (
 )
 from batchwright.config.schema import FIELDS, SECTION_OF, SECTIONS, Config, flag_of
 from batchwright.config.values import check
-from batchwright.config.yaml_entries import Entry, construct_plain
+from batchwright.config.yaml_entries import Entry, construct_plain, yaml_part
 from batchwright.core.errors import UserError, did_you_mean, quoted
 from batchwright.core.safe_open import checked_path
 
@@ -318,7 +318,7 @@ def _parse_entries(path: Path, content: bytes, env: str | None = None) -> list[E
     except UnicodeDecodeError as error:
         raise UserError(f"cannot read {path}: {error}.", ["--config FILE.yaml"]) from None
     try:
-        node = yaml.compose(text, Loader=_shallow_loader())
+        node = yaml.compose(yaml_part(text), Loader=_shallow_loader())
         empty = node is None or node.tag == "tag:yaml.org,2002:null"
         if empty:
             return []

@@ -73,6 +73,9 @@ def _text(name: str, raw: Any, where: str) -> str:
         raise UserError(f"{where}: a name is needed, got {_show(raw)}.", [_example(name)])
     text = str(raw)
     choices = FIELDS[name].metadata["choices"]
+    if name == "policy" and text.endswith("Policy"):
+        what = f"{where}: {text} is Stable-Baselines3's: here networks follow from the observations"
+        raise UserError(f"{what}, and --policy names one for recorded data.", ["leave out --policy"])
     if choices and text not in choices:
         error = unknown(name.replace("_", " "), text, choices, flag_of(name))
         raise UserError(f"{where}: {error.message}", error.fixes or [f"{flag_of(name)} {c}" for c in choices])

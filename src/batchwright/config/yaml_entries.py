@@ -19,6 +19,20 @@ class Entry:
     """The library whose file it is of; None in a file of ours."""
 
 
+PRINTED_START, PRINTED_YAML = "[INFO]: Batch configuration:", "# YAML"
+"""The first line that `plan --for rl_games` prints, and the line above its YAML, which ends at the next comment."""
+
+
+def yaml_part(text: str) -> str:
+    """The YAML of a file with all that `plan --for rl_games` prints, other lines emptied; any other file whole."""
+    lines = text.splitlines()
+    if not text.startswith(PRINTED_START) or PRINTED_YAML not in lines:
+        return text
+    start = lines.index(PRINTED_YAML) + 1
+    end = next((at for at, line in enumerate(lines) if at >= start and line.startswith("#")), len(lines))
+    return "\n".join([""] * start + lines[start:end])
+
+
 def construct_plain(node: Any, loader: Any, where: str) -> Any:
     """A scalar or a flat list; nothing nests in a setting, so anchors and merges cannot grow one without end."""
     import yaml

@@ -38,7 +38,7 @@ class Machine:
         gpus = ", ".join(f"{gpu.name} {gpu.memory_bytes / GIB:.0f} GiB" for gpu in self.gpus) or "no GPU"
         by_hand = f" (given: {', '.join(self.given)})" if self.given else ""
         return (
-            f"{self.cores} cores, {self.ram_bytes / GIB:.1f} GiB RAM, "
+            f"{self.cores} {'core' if self.cores == 1 else 'cores'}, {self.ram_bytes / GIB:.1f} GiB RAM, "
             f"{self.shm_bytes / GIB:.1f} GiB shm, {gpus}{by_hand}"
         )
 

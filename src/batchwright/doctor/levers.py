@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchwright.doctor.finding import LEVERS, MEASURED, WARNING, Finding, figure, flag
-from batchwright.doctor.run_history import RunHistory
+from batchwright.doctor.run_history import Facts, RunHistory
 
 LEAST_DECADES = 0.45
 """A factor of 3 is a suspect."""
@@ -145,6 +145,11 @@ def off_by(history: RunHistory, lever: Lever) -> float:
     return 0.0 if value is None or reference is None else lever.distance(value, reference)
 
 
+def fine_tunes(facts: Facts) -> bool:
+    """Whether the run starts from parameters of another one: a lower learning rate than usual is then meant."""
+    return facts.get("init_from") is not None
+
+
 def _value(values: Mapping[str, Any], name: str) -> float | None:
     """A number of a plan, or one that is made of several."""
 
@@ -172,9 +177,9 @@ def _value(values: Mapping[str, Any], name: str) -> float | None:
 def _hint(history: RunHistory, lever: Lever) -> Finding | None:
     off = off_by(history, lever)
     name, cause = (lever.low, lever.low_cause) if off < 0 else (lever.high, lever.high_cause)
-    if abs(off) < LEAST_DECADES or name is None:
-        return None
     facts = history.facts
+    if abs(off) < LEAST_DECADES or name is None or (lever.name == "learning_rate" and off < 0 and fine_tunes(facts)):
+        return None
     stated = [one for one in (lever.flags or (lever.name,)) if one in facts.reference]
     value, reference = _value(facts.values, lever.name), _value(facts.reference, lever.name)
     return Finding(

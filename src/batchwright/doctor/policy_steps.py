@@ -195,7 +195,7 @@ def gradient_clip_too_tight(history: RunHistory) -> Finding | None:
 def learning_rate_too_low(history: RunHistory) -> Finding | None:
     """KL is near 0, or the learning rate is below its reference range, and no other setting explains it."""
     rate = history.facts.number("learning_rate") or history.highest("learning_rate")
-    below = -outside(history, "learning_rate")
+    below = 0.0 if history.facts.get("init_from") else -outside(history, "learning_rate")  # fine-tuning is meant so
     if rate is None or not (hardly_moves(history) or below > 0):
         return None
     if (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from batchwright.core.errors import UserError, unknown
@@ -85,6 +86,8 @@ def describe(name: str, *, ask_envpool: bool = False) -> TaskSpec:
 
 
 def _unknown_environment(name: str) -> UserError:
+    if name.endswith(".py") and not Path(name).expanduser().is_file():
+        return UserError(f"there is no file {name}.", ["path/to/file.py:make_env"])
     if name.endswith(".py"):
         made = gymnasium_source.names_in_file(name)
         what = f"{name} is a file; name the function or class in it that makes an environment."

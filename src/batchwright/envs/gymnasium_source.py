@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from batchwright.core.errors import UserError
+from batchwright.core.errors import UserError, did_you_mean
 from batchwright.envs.agent_groups import AgentLayout
 from batchwright.envs.env_names import passed_factory, split_name
 from batchwright.envs.failures import RAISED, failure
@@ -106,7 +106,8 @@ class EnvSource:
         spec = copy.deepcopy(registered_spec(self.name))
         if spec is None:
             raise UserError(f"{self.name} is not in Gymnasium's registry.")
-        limit_steps = self.max_episode_steps or spec.max_episode_steps
+        stated, kwargs = kwargs.get("max_episode_steps"), {k: v for k, v in kwargs.items() if k != "max_episode_steps"}
+        limit_steps = self.max_episode_steps or stated or spec.max_episode_steps
         # The engine checks shapes and order itself: three wrappers less per step. Wrappers of the
         # registration sit outside the time limit, so with those the limit stays where it was.
         spec.order_enforce = False
@@ -253,8 +254,9 @@ def user_factory(name: str) -> Callable[..., Any] | None:
         module = load_user_file(location)
         found = getattr(module, attribute, None)
         if not callable(found):
-            names = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
-            raise UserError(f"{location} has no callable named {attribute!r}.", [f"{location}:{n}" for n in names[:3]])
+            names = names_in_file(location)
+            close = list(dict.fromkeys([*did_you_mean(attribute, names), *names]))[:3]
+            raise UserError(f"{location} has no callable named {attribute!r}.", [f"{location}:{n}" for n in close])
     elif location and attribute.isidentifier():
         found = getattr(import_user_module(location), attribute, None)
         if not callable(found):

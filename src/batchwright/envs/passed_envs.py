@@ -13,15 +13,56 @@ from batchwright.envs.env_names import PASSED, pass_env, split_name, with_kwargs
 
 def name_passed(env: Any, kwargs: Mapping[str, Any]) -> Any:
     """A name for what was passed: its own where it can be imported from anywhere, else one of this process."""
+    env = one_of(env)
     if env is None or isinstance(env, str):
         return env if env is None else with_kwargs(env, kwargs)
     importable = _importable_name(env)
     if importable is not None:
         return with_kwargs(importable, kwargs)
-    code = env if isinstance(env, type) or hasattr(env, "__qualname__") else type(env)
-    name = PASSED + "".join(c if c.isalnum() or c in "._-" else "-" for c in code.__qualname__).strip("-")
+    name = PASSED + _short_name(env)
     pass_env(name, factory_of(env))
     return with_kwargs(name, kwargs)
+
+
+def _short_name(env: Any) -> str:
+    """`MyEnv` for an environment inside of any wrappers, its class, or a function of that name; `lambda`."""
+    code = env if isinstance(env, type) or hasattr(env, "__qualname__") else type(getattr(env, "unwrapped", env))
+    name = code.__qualname__.rpartition("<locals>.")[2]
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in name).strip("-")
+
+
+def num_envs_of(env: Any) -> dict[str, int]:
+    """`num_envs` of a vector environment as a setting; none for anything else."""
+    return {"num_envs": int(env.num_envs)} if _is_vector(env) else {}
+
+
+def one_of(env: Any) -> Any:
+    """What makes one environment of a vector environment: its functions or its id; anything else as it is."""
+    if not _is_vector(env):
+        return env
+    functions, spec = getattr(env, "env_fns", None), getattr(env, "spec", None)
+    if type(env).__name__ in _OF_FUNCTIONS and functions:
+        if any(function is not functions[0] for function in functions):
+            what = f"the first of the {len(functions)} functions of the {type(env).__name__}"
+            print(f"note: {what} makes every environment", file=sys.stderr)
+        return functions[0]
+    if spec is not None and spec.vector_entry_point is not None and not hasattr(env, "env"):
+        kwargs = {key: value for key, value in spec.kwargs.items() if key not in _OF_VECTORS}
+        return with_kwargs(spec.id, kwargs)
+    raise UserError(
+        f"env is a {type(env).__name__} of {env.num_envs} environments; pass one, Batchwright makes the copies.",
+        ["pass one gymnasium.Env, or a function that makes one", f"num_envs={env.num_envs}"],
+    )
+
+
+_OF_FUNCTIONS = ("SyncVectorEnv", "AsyncVectorEnv")
+_OF_VECTORS = ("num_envs", "vectorization_mode")
+
+
+def _is_vector(env: Any) -> bool:
+    """Whether it is a vector environment of Gymnasium or of Stable-Baselines3."""
+    marked = hasattr(env, "single_observation_space") or hasattr(env, "env_method")
+    return marked and hasattr(env, "num_envs") and not isinstance(env, type)
 
 
 def pass_for(name: str, env: Any) -> None:
@@ -34,11 +75,7 @@ def pass_for(name: str, env: Any) -> None:
 
 def factory_of(env: Any) -> Callable[..., Any]:
     """A function that makes a new environment at each call."""
-    if hasattr(env, "single_observation_space") and hasattr(env, "num_envs") and not isinstance(env, type):
-        raise UserError(
-            f"env is a {type(env).__name__} of {env.num_envs} environments; pass one, Batchwright makes the copies.",
-            ["pass one gymnasium.Env, or a function that makes one", f"num_envs={env.num_envs}"],
-        )
+    env = one_of(env)
     if isinstance(env, type) or not hasattr(env, "observation_space"):
         if not callable(env) and hasattr(env, "step"):
             return lambda: env  # one in JAX: pure functions, which need no copies

@@ -77,8 +77,10 @@ class Progress:
         self._shown = False  # whether a live line is on the terminal
         self._silent = False
         self._unshown = ""  # the last batch line if it was not printed; printed when the run ends early
+        self._past_steps = 0  # of the processes before a resume, whose time is not counted here
         for record in past:
             self._add(record)
+            self._past_steps = record["env_steps"]
 
     def header(self, run_dir: object, *lines: str) -> None:
         """Prints the batch configuration, the run directory, further lines, and the description of a batch.
@@ -144,7 +146,7 @@ class Progress:
             lines.append(f"evaluation: {evaluation_line(summary['evaluation'])}")
         elif self._moving.moving is not None:
             lines.append(f"last training return {self._moving.moving:,.2f}, best {self._moving.best:,.2f}")
-        effort = _effort(summary, self.plan.get("total_steps"))
+        effort = _effort(summary, self.plan.get("total_steps"), self._past_steps)
         lines += [effort] if effort else []
         if self._surplus_steps:
             lines.append(f"{self._surplus_steps:,} surplus steps beyond the requested episodes, not used in updates")
@@ -246,8 +248,11 @@ class Progress:
             self._silent = True
 
 
-def _effort(summary: Mapping[str, Any], requested: int | None) -> str:
-    """`100,352 steps (100,000 requested), 49 iterations, 0:12, 8,362 steps/s`; unknown parts are left out."""
+def _effort(summary: Mapping[str, Any], requested: int | None, past_steps: int) -> str:
+    """`100,352 steps (100,000 requested), 49 iterations, 0:12, 8,362 steps/s`; unknown parts are left out.
+
+    Time and speed are those of this process: `past_steps` were made before a resume.
+    """
     steps, seconds = summary.get("env_steps"), summary.get("wall_seconds")
     beside = f" ({requested:,} requested)" if requested and requested != steps else ""
     parts = [] if steps is None else [f"{steps:,} steps{beside}"]
@@ -255,7 +260,8 @@ def _effort(summary: Mapping[str, Any], requested: int | None) -> str:
         parts.append(counted(summary["iterations"], "iteration"))
     if seconds is not None:
         parts.append(duration(seconds))
-        parts += [f"{steps / seconds:,.0f} steps/s"] if steps and seconds > 0 else []
+        made = (steps or 0) - past_steps
+        parts += [f"{made / seconds:,.0f} steps/s"] if made > 0 and seconds > 0 else []
     return ", ".join(parts)
 
 
