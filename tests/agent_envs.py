@@ -183,6 +183,41 @@ class Silent(Leaving):
         return ({agent: seen for agent, seen in obs.items() if agent in self.agents}, *rest)
 
 
+class Unpaid(Leaving):
+    """An agent that acted has no reward."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        obs, rewards, *rest = super().step(actions)
+        return (obs, {agent: reward for agent, reward in rewards.items() if agent != "b"}, *rest)
+
+
+class Stranger(Leaving):
+    """An agent comes that was never announced."""
+
+    def _there(self) -> list[str]:
+        there = super()._there()
+        return [*there, "d"] if self.steps == 1 else there
+
+    def _obs(self, agent: str) -> np.ndarray:
+        return np.zeros(2, np.float32)
+
+
+class Growing(Leaving):
+    """Reset announces another agent."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.possible_agents = ("a", "b", "c", "d")  # type: ignore[assignment]
+        return super().reset(seed=seed)
+
+
+class NotFinite(Leaving):
+    """`b` is paid an infinite reward in step 2."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        obs, rewards, *rest = super().step(actions)
+        return (obs, rewards | ({"b": np.inf} if self.steps == 2 else {}), *rest)
+
+
 class Nobody(Leaving):
     """After reset no agent is there."""
 

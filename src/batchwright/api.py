@@ -17,7 +17,7 @@ from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
 from batchwright.core.safe_open import checked_path, explain_refusal, read_json, read_plain
 from batchwright.core.seed_folder import seed_paths
-from batchwright.planning.agent_plan import named_agents
+from batchwright.planning.agent_plan import named_agents, refuse_agents_elsewhere
 from batchwright.planning.make import make_plan
 from batchwright.planning.memory_plan import refuse_memory_elsewhere
 from batchwright.planning.network_plan import refuse_small_images
@@ -125,6 +125,8 @@ def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = No
         spec = describe(name)
         refuse_small_images(image_shapes(spec.observation))
         task = with_probed_components(resolved, task_facts(spec))
+        if trainer is not None:
+            refuse_agents_elsewhere(task, trainer)
     elif resolved.config.task.obs_shape is not None and resolved.config.task.obs_dtype == "uint8":
         shape = resolved.config.task.obs_shape
         refuse_small_images([shape] if len(shape) == 3 else [])

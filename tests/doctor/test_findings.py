@@ -329,3 +329,10 @@ def test_a_replay_ratio_is_brought_back_to_one_or_two_updates_per_step(ratio: fl
     found = replay_findings.replay_ratio(history({**REPLAY, "steps_per_iteration": 100}, updates_per_step=ratio))
     assert found is not None
     assert found.flags == (f"--updates-per-iteration {wanted}",)
+
+
+def test_advised_rollouts_count_the_agents() -> None:
+    # 2048 transitions by 8 environments of 4 agents are 64 steps.
+    facts = {"rollout_transitions": 65_536, "iterations": 3, "num_envs": 8, "num_agents": 4, "rollout_steps": 2048}
+    finding = batch_findings.rollout_too_large(history(facts))
+    assert finding is not None and finding.flags == ("--rollout-steps 64",)

@@ -115,6 +115,9 @@ def test_a_worker_that_dies_truncates_its_agents(make: Make, tmp_path: Path, mon
     [
         ("LeavesUnsaid", "environment 0, a: it left `agents`, and neither terminations nor truncations say so"),
         ("Silent", "environment 0, a: it acted, and step returned no observation of it"),
+        ("Unpaid", "environment 0, b: it acted, and step returned no reward of it"),
+        ("Stranger", "environment 0: agents has 'd', which is not in possible_agents"),
+        ("Growing", "environment 0: reset changed possible_agents from 3 agents to 4"),
         ("Nobody", "environment 0: after reset no agent is there"),
     ],
 )

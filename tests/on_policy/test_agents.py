@@ -17,6 +17,7 @@ from batchwright.data.rollout import Rollout
 from batchwright.learn.returns import gae
 from batchwright.on_policy.on_policy_factory import make_on_policy_learner
 from batchwright.on_policy.on_policy_learner import OnPolicyLearner
+from batchwright.runs.non_finite import locate_in_rollout
 from small_runs import TerminatedAfter, record, start
 
 ENVS = str(Path(__file__).parents[1] / "agent_envs.py")
@@ -86,6 +87,15 @@ def test_rows_of_agents_that_are_not_there_change_nothing(leaving: Any) -> None:
     (one, one_metrics), (two, two_metrics) = results
     assert np.array_equal(one.params, two.params)
     assert one_metrics.to_floats() == two_metrics.to_floats()
+
+
+def test_a_number_that_is_not_finite_is_named_by_agent() -> None:
+    learner = learner_of(f"{ENVS}:NotFinite", rollout_steps=3)
+    state = learner.start()
+    rollout = learner.collect_rollout(state, state.obs_stats(False)).rollout
+    assert locate_in_rollout(rollout, learner.column, learner.engine.agents).startswith(
+        "reward[0] of b of environment 0 at step 1 of the rollout is inf"
+    )
 
 
 @pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
@@ -180,6 +190,13 @@ def test_an_environment_and_its_factory_can_be_passed(tmp_path: Path) -> None:
 def test_what_does_not_combine_with_agents_is_refused(wishes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         batchwright.plan(f"{ENVS}:Leaving", **wishes)
+
+
+@pytest.mark.parametrize(("env", "trainer"), [("Leaving", "sb3"), ("Unlike", "rl_games")])
+def test_trainers_that_cannot_train_the_agents_get_no_plan_for_them(env: str, trainer: str) -> None:
+    with pytest.raises(UserError, match=f"has 3 agents.*; {trainer} is not planned for them"):
+        batchwright.plan(f"{ENVS}:{env}", trainer=trainer)
+    assert batchwright.plan(f"{ENVS}:Leaving", trainer="rl_games")["num_agents"] == 3
 
 
 def test_agents_of_an_environment_are_in_every_product_of_the_plan() -> None:

@@ -155,11 +155,13 @@ def test_a_run_that_stopped_early_leaves_the_median_to_the_others(tmp_path: Path
 def test_every_metric_is_in_one_figure() -> None:
     names = ["episode_return", "episode_return_std", "kl", "kl/move", "entropy", "entropy/move", "own_metric"]
     names += ["component/speed/return", "component/energy/return", "component/speed/weight", "critic_loss"]
+    names += ["agent/red/return", "agent/blue/return", "agent/red/eval_mean"]
     drawn = [line.metric for figure in figures_of(names) for line in figure.lines]
     assert sorted(drawn) == sorted(name for name in names if name != "episode_return_std")
     titles = {figure.title: [line.label for line in figure.lines] for figure in figures_of(names)}
     assert titles["KL"] == ["all heads", "move"]
     assert titles["Return by component"] == ["speed", "energy"]
+    assert titles["Return by agent"] == ["red", "blue"]
     assert titles["own_metric"] == ["own_metric"]
 
 

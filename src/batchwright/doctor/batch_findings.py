@@ -11,6 +11,7 @@ from batchwright.doctor.reference_ranges import (
     outside,
     reference_minibatch,
     reference_rollout,
+    transitions_per_step,
     tuned,
 )
 from batchwright.doctor.run_history import RunHistory
@@ -103,7 +104,7 @@ def rollout_too_small(history: RunHistory) -> Finding | None:
     noisy = noise is not None and noise.low > 20 * rollout
     if not tiny and not (noisy and rollout < default):
         return None
-    steps = advised_rollout_steps(history) if tiny else -(-int(2 * rollout) // int(envs))
+    steps = advised_rollout_steps(history) if tiny else -(-int(2 * rollout) // transitions_per_step(history))
     small = history.facts.number("minibatch_transitions") or 0
     size = tuned(history, "minibatch_transitions") or 64
     cut = f" {flag('minibatch_transitions', size)}" if small < size else ""
@@ -133,7 +134,8 @@ def rollout_too_large(history: RunHistory) -> Finding | None:
     quiet = noise is not None and rollout > 20 * max(noise.high, 64) and rollout > 4 * default
     if not few and not quiet:
         return None
-    halved = max(-(-default // int(envs)), int(steps) // 2) if not few else advised_rollout_steps(history)
+    least = -(-default // transitions_per_step(history))
+    halved = max(least, int(steps) // 2) if not few else advised_rollout_steps(history)
     return Finding(
         "rollout-too-large",
         WARNING if few else NOTE,

@@ -75,7 +75,12 @@ def advised_rollout_steps(history: RunHistory) -> int:
     """`rollout_steps` that collect as many transitions as the tuned preset, else as the planner's defaults."""
     envs, steps = tuned(history, "num_envs"), tuned(history, "rollout_steps")
     transitions = envs * steps if envs and steps else reference_rollout(history)
-    return -(-int(transitions) // int(history.facts.number("num_envs") or 8))
+    return -(-int(transitions) // transitions_per_step(history))
+
+
+def transitions_per_step(history: RunHistory) -> int:
+    """Of one step of all environments: as many as they have agents."""
+    return int(history.facts.number("num_envs") or 8) * int(history.facts.number("num_agents") or 1)
 
 
 def reference_minibatch(history: RunHistory) -> int:

@@ -248,7 +248,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         if metrics.get("empty_masks"):
             refuse_empty(self.policy.heads.spec, np.asarray(rollout.mask)[np.asarray(rollout.valid)], self.env)
         if not metrics["finite_rollout"]:
-            return locate_in_rollout(rollout, self.column)
+            return locate_in_rollout(rollout, self.column, self.engine.agents)
         return None if metrics["finite_parameters"] else locate_in_params(params, self.policy, metrics)
 
     def _recorded_metrics(self, metrics: dict[str, float], hyper: Hyper, collected: CollectResult) -> dict[str, float]:

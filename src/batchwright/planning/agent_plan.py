@@ -103,6 +103,16 @@ def named_agents(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[: MOST_NAMED - 1])} and {len(names) - MOST_NAMED + 1} more"
 
 
+def refuse_agents_elsewhere(task: TaskFacts, trainer: str) -> None:
+    """Refuses a plan for another trainer where the environment has agents that it does not train with one policy."""
+    if task.agents and (trainer != "rl_games" or len(task.agent_groups) > 1):
+        groups = f" in {len(task.agent_groups)} groups" if len(task.agent_groups) > 1 else ""
+        raise UserError(
+            f"{task.name} has {counted(len(task.agents), 'agent')}{groups}; {trainer} is not planned for them.",
+            [f"batchwright train {task.name}", *(["--for rl_games"] if not groups else [])],
+        )
+
+
 def refuse_agent_contradictions(resolved: Resolved, task: TaskFacts) -> None:
     """Refuses what an environment of several agents cannot be combined with."""
     if not task.agents:

@@ -16,7 +16,7 @@ from batchwright.nets.param_roles import param_name
 from batchwright.nets.policy import Policy
 
 
-def locate_in_rollout(rollout: Rollout, column: str = "environment") -> str:
+def locate_in_rollout(rollout: Rollout, column: str = "environment", agents: tuple[str, ...] = ()) -> str:
     """The first non-finite number of a rollout that has one; `column` names what lies side by side."""
     for name, leaves in (
         ("observation", jax.tree_util.tree_leaves_with_path(rollout.obs)),
@@ -28,7 +28,8 @@ def locate_in_rollout(rollout: Rollout, column: str = "environment") -> str:
             if len(where):
                 step, number, *index = (int(i) for i in where[0])
                 part = f"{jax.tree_util.keystr(path)}{index}" if index or path else ""
-                place = f"{column} {number} at step {step}"
+                place = f"{column} {number // max(1, len(agents))} at step {step}"
+                place = f"{agents[number % len(agents)]} of {place}" if agents else place
                 return f"{name}{part} of {place} of the rollout is {array[tuple(where[0])]}"
     raise ValueError("all numbers of the rollout are finite")
 

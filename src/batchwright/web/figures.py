@@ -171,7 +171,7 @@ def figures_of(names: Iterable[str]) -> list[Figure]:
     """The figures for a set of metrics, by section; each metric is in exactly one, counters are in none."""
     logged = [name for name in names if name not in _COUNTERS]
     known = [kept for figure in KNOWN if (kept := _with_lines_of(figure, set(logged))) is not None]
-    found = _by_head(logged) + known + _components(logged)
+    found = _by_head(logged) + known + _agents(logged) + _components(logged)
     drawn = {name for figure in found for line in figure.lines for name in _names_of(line)}
     others = [name for name in logged if name not in drawn and name not in _IN_BANDS]
     found += [Figure(name, OTHER, (Line(name, name),)) for name in others]
@@ -191,6 +191,16 @@ def _by_head(logged: list[str]) -> list[Figure]:
         lines += [Line(name, name.split("/", 1)[1]) for name in heads]
         if lines:
             figures.append(Figure(title, STABILITY, tuple(lines), "nats", note))
+    return figures
+
+
+def _agents(logged: list[str]) -> list[Figure]:
+    figures = []
+    for part, title in (("return", "Return by agent"), ("eval_mean", "Evaluated return by agent")):
+        found = [name for name in logged if name.startswith("agent/") and name.endswith(f"/{part}")]
+        lines = tuple(Line(name, name.removeprefix("agent/").removesuffix(f"/{part}")) for name in found)
+        if lines:
+            figures.append(Figure(title, LEARNING, lines, "reward"))
     return figures
 
 

@@ -104,7 +104,7 @@ class AgentLoop(EnvLoop):
         arrays, first = self._arrays, place * self.rows_per_env
         self._elapsed_steps[place] += 1
         out_of_time = self._elapsed_steps[place] >= self._limit_steps
-        listed, infos = frozenset(env.agents), info_of(info, self._env_at(place))
+        listed, infos = self._listed(place, env), info_of(info, self._env_at(place))
         for row, key in enumerate(env.possible_agents, first):
             of_agent = infos.get(key) or {}
             if arrays.idle[row]:
@@ -113,8 +113,7 @@ class AgentLoop(EnvLoop):
                 if key in listed and key in obs and not self._lingers[row] and not out_of_time:
                     self._join(row, obs[key], of_agent)
                 continue
-            self._refuse_missing(row, key, obs, rewards)
-            reward = rewards[key]
+            reward = self._paid(row, key, obs, rewards)
             arrays.reward[row] = reward if type(reward) in PLAIN_NUMBERS else one_number(reward, self._who(row))
             self._write(row, obs[key])
             terminated = bool(terminations.get(key, False))
@@ -185,7 +184,13 @@ class AgentLoop(EnvLoop):
         arrays.reward[part], arrays.extras[:, part], arrays.success[part] = 0.0, math.nan, math.nan
         arrays.idle[part] = True
         self._lingers[part] = [False] * self.rows_per_env
-        listed = frozenset(env.agents)
+        if len(env.possible_agents) != self.rows_per_env:
+            raise UserError(
+                f"{self._env_at(place)}: reset changed possible_agents from {self.rows_per_env} agents to "
+                f"{len(env.possible_agents)}.",
+                ["name every agent that can ever be there from the start; those not in agents have no rows"],
+            )
+        listed = self._listed(place, env)
         for at, key in enumerate(env.possible_agents, first):
             if key in listed:
                 if key not in obs:
@@ -208,10 +213,27 @@ class AgentLoop(EnvLoop):
         place, agent = divmod(row, self.rows_per_env)
         return f"{self._env_at(place)}, {self._layout.names[agent]}"
 
-    def _refuse_missing(self, row: int, key: Any, obs: Any, rewards: Any) -> None:
-        for what, given in (("observation", obs), ("reward", rewards)):
-            if key not in given:
-                raise UserError(f"{self._who(row)}: it acted, and step returned no {what} of it.", [_OBSERVE])
+    def _paid(self, row: int, key: Any, obs: Any, rewards: Any) -> Any:
+        """The reward of an agent that acted; refused where it was not observed or given none."""
+        what = "observation"
+        try:
+            if key in obs:
+                what = "reward"
+                return rewards[key]  # PettingZoo's wrappers give a defaultdict
+        except KeyError:
+            pass
+        raise UserError(f"{self._who(row)}: it acted, and step returned no {what} of it.", [_OBSERVE])
+
+    def _listed(self, place: int, env: Any) -> frozenset[Any]:
+        """The agents that are there, all of them among those that the layout was made for."""
+        listed = frozenset(env.agents)
+        if not listed <= frozenset(env.possible_agents):
+            stranger = next(iter(listed - frozenset(env.possible_agents)))
+            raise UserError(
+                f"{self._env_at(place)}: agents has {stranger!r}, which is not in possible_agents.",
+                ["name every agent that can ever be there in possible_agents"],
+            )
+        return listed
 
     def _left_unsaid(self, row: int) -> UserError:
         return UserError(
