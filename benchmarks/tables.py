@@ -579,6 +579,30 @@ def lerobot_memory(report: dict[str, Any]) -> str:
     )
 
 
+def agents(report: dict[str, Any]) -> str:
+    """Returns of agents with shared parameters, beside a peer's."""
+    rows = []
+    for trainer, title in (("batchwright", "Batchwright"), ("sb3", "Stable-Baselines3")):
+        found = sorted((row for row in report["rows"] if row["trainer"] == trainer), key=lambda row: row["seed"])
+        means = [row["mean"] for row in found]
+        each = ", ".join(f"{mean:.2f}" for mean in means)
+        seconds = sum(row["seconds"] for row in found) / len(found)
+        rows.append([title, each, f"{sum(means) / len(means):.2f}", f"{found[0]['agent_steps']:,}", f"{seconds:.0f}"])
+    settings, versions = report["settings"], report["rows"][-1]["versions"]
+    peer = next(row["versions"] for row in report["rows"] if row["trainer"] == "sb3")
+    return (
+        f"`{settings['env']}` ({versions['mpe2']}), three agents with one policy, PPO with the same numbers for both: "
+        f"{settings['num_envs']} environments x {settings['rollout_steps']} steps, minibatches of "
+        f"{settings['minibatch_transitions']}, {settings['epochs']} epochs, {settings['total_steps']:,} environment "
+        f"steps. Stable-Baselines3 {peer['stable-baselines3']} gets the agents as rows of a vector environment "
+        "(`peers/agents_sb3.py`). Mean return of an agent over 200 episodes after training, the same episodes for "
+        f"both, exploration off; agents that act at random return {report['random']:.2f}. Our steps include those "
+        "that are spent on resets, so we train on fewer transitions. Seconds are those of training on one core with "
+        "other programs on the machine.\n\n"
+        + table(["trainer", "return by seed", "mean", "transitions", "seconds"], rows)
+    )
+
+
 def lerobot_claims(report: dict[str, Any]) -> str:
     """Speed and stability of ACT by batch and workers, beside the source's figures."""
     rates = {row["samples"]: row["samples_per_cpu_second"] for row in report["batch"]}
@@ -645,6 +669,7 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("Claims of batch training", "claims.json", "python benchmarks/claims.py", claims),
     ("Forms of the entropy bonus", "entropy.json", "python benchmarks/entropy.py", entropy),
     ("Reward components", "components.json", "python benchmarks/components.py", components),
+    ("Several agents", "agents.json", "python benchmarks/agents.py", agents),
     ("Doctor", "doctor.json", "python benchmarks/doctor.py judge --json benchmarks/results/doctor.json", doctor),
     ("Replay: speed", "speed_replay.json", "python benchmarks/speed_replay.py", speed_replay),
     ("Replay: SAC beside SBX", "sac_beside_sbx.json", "python benchmarks/beside_sbx.py", partial(beside_sbx, "SAC")),
