@@ -11,7 +11,10 @@ EPISODE_STEPS = 16
 
 
 class Noise(gymnasium.Env):  # type: ignore[type-arg]
-    """Rewards are noise: no number matters."""
+    """Rewards are noise: no number matters.
+
+    An action decides how many numbers are drawn, so that other settings have other luck with the same seed.
+    """
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -26,6 +29,8 @@ class Noise(gymnasium.Env):  # type: ignore[type-arg]
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         self._steps += 1
+        if int(action):
+            self.np_random.normal()
         return self._observation(), float(self.np_random.normal()), self._steps >= EPISODE_STEPS, False, {}
 
     def _observation(self) -> np.ndarray:

@@ -1,10 +1,11 @@
 """`batchwright tune` against Optuna's TPE and random search over RL Baselines3 Zoo's space of PPO, at equal steps.
 
-python benchmarks/tune_against.py [--envs CartPole-v1 ...] [--tuners tune tpe random] [--work DIR]
+python benchmarks/tune_against.py [--envs CartPole-v1 ...] [--tuners tune tpe random] [--work DIR] [--judge-from SEED]
 All drive our trainer, so that only the tuner differs: the same environments side by side, the same length of a
 training, the same score (mean training return over its steps). Each tuner gets the same environment steps for all that
-it trains, judging included; then what it chose, and the default, is trained with 10 seeds that it never saw. Every
-training is kept in the JSON file at once, and the next call continues. Needs the extra `tune`.
+it trains, judging included; then what it chose, and the default, is trained with 10 seeds that it never saw. On
+environments without a preset `tune` is compared with the default alone. Every training is kept in the JSON file at
+once, and the next call continues. Needs the extra `tune`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from batchwright.envs.catalog import describe  # noqa: E402
 from batchwright.runs.shared_programs import SharedPrograms  # noqa: E402
 from batchwright.tuning.executors import FINISHED, train_run  # noqa: E402
 from batchwright.tuning.judging import improvement_interval, improvement_probability  # noqa: E402
+from batchwright.tuning.start_tuning import read_header  # noqa: E402
 from batchwright.tuning.tuning_ledger import is_tuning  # noqa: E402
 from batchwright.tuning.unit_runs import UnitPlanner, training_return, unit_result  # noqa: E402
 from batchwright.watch.statistics import bootstrap_interval, interquartile_mean  # noqa: E402
@@ -43,20 +45,28 @@ ENVS = {
     "CartPole-v1": ("jax", 24_576),
     "Acrobot-v1": ("jax", 32_768),
     "Pendulum-v1": ("jax", 40_960),
-    "LunarLander-v3": ("envpool", 65_536),
+    "LunarLander-v3": ("envpool", 32_768),
 }
 """Engine and environment steps of one training."""
+WITHOUT_PRESET = {
+    "InvertedDoublePendulum-v4": ("envpool", 32_768),
+    "Reacher-v4": ("envpool", 32_768),
+    "MountainCarContinuous-v0": ("jax", 32_768),
+}
+"""Environments on which `tune` is compared with the default alone."""
+TASKS = ENVS | WITHOUT_PRESET
 NUM_ENVS, TRAININGS = 8, 60
 PROBED = 2
 """Trainings that the measurement of the speed costs about; the others get as many more."""
 TUNERS = ("tune", "tpe", "random")
-JUDGE_SEEDS = tuple(range(9000, 9010))
+JUDGED = 10
+"""Seeds of a comparison."""
 NETS = {"tiny": "64", "small": "64,64", "medium": "256,256"}
 
 
 def flags_of(env: str) -> dict[str, Any]:
     shared = {"algo": "ppo", "num_envs": NUM_ENVS, "learner_threads": 1, "eval_every": 0, "eval_episodes": 10}
-    return {"env": env, "engine": ENVS[env][0], **shared, "checkpoint_every": 10**6, "doctor": "off"}
+    return {"env": env, "engine": TASKS[env][0], **shared, "checkpoint_every": 10**6, "doctor": "off"}
 
 
 def zoo_setting(trial: Any) -> dict[str, Any]:
@@ -111,7 +121,7 @@ class Trainer:
 
     def __init__(self, env: str) -> None:
         self.planner = UnitPlanner(flags_of(env), probe_machine(), task_facts(describe(env)))
-        self.steps, self.programs = ENVS[env][1], SharedPrograms()
+        self.steps, self.programs = TASKS[env][1], SharedPrograms()
 
     def train(self, setting: dict[str, Any], seed: int) -> dict[str, Any]:
         """{"score", "final", "env_steps", "seconds"}; score None where the training failed or diverged."""
@@ -160,21 +170,35 @@ def tune(env: str, record: Record, work: Path) -> dict[str, Any]:
         if is_tuning(folder):
             result = batchwright.api.resume_tuning(folder, quiet=True)
         else:
-            steps = ENVS[env][1]
+            steps = TASKS[env][1]
             budget = {"budget_steps": TRAININGS * steps, "total_steps": steps, "preset": "none"}
             made = batchwright.tune(env, run_dir=folder, quiet=True, **budget, **own)
             assert made is not None
             result = made
         assert result.verdict is not None, "interrupted: call again"
-        unit = {"setting": result.best, "winner": result.verdict["winner"] is not None, "env_steps": result.env_steps}
+        unit = {
+            "setting": _whole(env, folder, result.best),
+            "winner": result.verdict["winner"] is not None,
+            "env_steps": result.env_steps,
+        }
         unit |= {"reason": result.verdict["reason"], "units": result.units, "failed_units": result.failed_units}
         record.keep(key, {**unit, "seconds": round(max(result.seconds, time.perf_counter() - begun), 1)})
         shutil.rmtree(folder / "units", ignore_errors=True)
     return dict(record.units[key]["setting"])
 
 
+def _whole(env: str, folder: Path, setting: dict[str, Any]) -> dict[str, Any]:
+    """A setting with what all units of a tuning state beside the flags of the benchmark, such as the minibatch."""
+    stated = read_header(folder)["flags"]
+    return {**{name: value for name, value in stated.items() if name not in flags_of(env)}, **setting}
+
+
+def judge_seeds(record: Record) -> range:
+    return range(record.data["judge_from"], record.data["judge_from"] + JUDGED)
+
+
 def judge(env: str, name: str, setting: dict[str, Any], record: Record, trainer: Trainer) -> None:
-    for seed in JUDGE_SEEDS:
+    for seed in judge_seeds(record):
         key = f"{env}/judge/{name}/{seed}"
         if key not in record.units:
             record.keep(key, {"setting": setting, **trainer.train(setting, seed)})
@@ -183,10 +207,10 @@ def judge(env: str, name: str, setting: dict[str, Any], record: Record, trainer:
 def rows(record: Record) -> list[dict[str, Any]]:
     """One row for each environment and contender that is judged whole, with the probability that `tune` beats it."""
     found = []
-    for env in ENVS:
+    for env in TASKS:
         scores: dict[str, np.ndarray] = {}
         for name in ("tune", "tpe", "random", "default"):
-            units = [record.units.get(f"{env}/judge/{name}/{seed}") for seed in JUDGE_SEEDS]
+            units = [record.units.get(f"{env}/judge/{name}/{seed}") for seed in judge_seeds(record)]
             if all(units):
                 scores[name] = np.array([-1e9 if u["score"] is None else u["score"] for u in units if u])
                 finals = np.array([u["final"] for u in units if u and u["final"] is not None])
@@ -208,16 +232,18 @@ def rows(record: Record) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--envs", nargs="+", choices=list(ENVS), default=list(ENVS))
+    parser.add_argument("--envs", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--tuners", nargs="+", choices=TUNERS, default=list(TUNERS))
     parser.add_argument("--work", type=Path, default=Path("runs/tune-against"))
     parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--judge-from", type=int, default=9100, help="first judging seed of a new file")
     given = parser.parse_args()
     record = Record(given.output)
+    record.data.setdefault("judge_from", given.judge_from)
     for env in given.envs:
         trainer = Trainer(env)
         judge(env, "default", {}, record, trainer)
-        for tuner in given.tuners:
+        for tuner in given.tuners if env in ENVS else ["tune"]:
             setting = tune(env, record, given.work) if tuner == "tune" else search(env, tuner, record, trainer)
             judge(env, tuner, setting, record, trainer)
             record.data["rows"] = rows(record)

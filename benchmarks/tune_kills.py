@@ -1,9 +1,9 @@
 """Kills tunings with SIGKILL at random moments, resumes each, and compares with one that was never killed.
 
-python benchmarks/tune_kills.py [--kills 20] [--workers 2] [--seed 0]
-A tuning is killed and resumed until it has ended; the next one begins until all kills are spent. Moments are drawn
-from the time in which units are trained, not from the start of a process. Its ledger without times, its preset and its
-decisions must be those of the tuning that was not killed, no unit may be in a ledger twice, and a unit that was
+python benchmarks/tune_kills.py [--kills 20] [--each 5] [--workers 2] [--seed 0]
+Each tuning is killed several times and resumed to its end. Moments are spread over the whole of it: a number of
+finished units is drawn from all of them, and a part of a unit's time after that. Its ledger without times, its preset
+and its decisions must be those of the tuning that was not killed, no unit may be in a ledger twice, and a unit that was
 finished may not be trained again.
 """
 
@@ -67,14 +67,14 @@ def written(folder: Path) -> dict[str, int]:
     return {key: times[key] for key in units(folder) if key in times}
 
 
-def one(words: list[str], folder: Path, kill_after: float | None) -> tuple[int, int]:
-    """Runs the command, killed so many seconds after it trains; its exit code, and finished units trained again."""
+def one(words: list[str], folder: Path, at_units: int | None, wait_seconds: float = 0.0) -> tuple[int, int]:
+    """Runs the command, killed a while after so many units; its exit code, and finished units trained again."""
     before, start = written(folder), logged(folder)
     process = subprocess.Popen(command(words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and logged(folder) == start:
+    while process.poll() is None and (logged(folder) == start or (at_units or 0) > len(units(folder))):
         time.sleep(0.01)
     try:
-        process.wait(timeout=kill_after)
+        process.wait(timeout=None if at_units is None else wait_seconds)
     except subprocess.TimeoutExpired:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -83,27 +83,29 @@ def one(words: list[str], folder: Path, kill_after: float | None) -> tuple[int, 
 
 
 def killed_tuning(
-    folder: Path, flags: list[str], workers: list[str], kills: int, draw: random.Random, seconds: float
+    folder: Path, flags: list[str], workers: list[str], moments: list[int], draw: random.Random, unit_seconds: float
 ) -> dict[str, Any]:
-    """One tuning through at most so many kills to its end."""
-    begin, moments, again = [*flags, "--run-dir", str(folder), *workers], [], 0
+    """One tuning through a kill after each of these numbers of units to its end."""
+    begin, kills, again = [*flags, "--run-dir", str(folder), *workers], list[dict[str, Any]](), 0
     words = begin
-    while True:
-        limit = draw.uniform(0.0, seconds) if len(moments) < kills else None
-        code, repeated = one(words, folder, limit)
+    for target in [*moments, None]:
+        wait = draw.uniform(0.0, unit_seconds)
+        code, repeated = one(words, folder, target, wait)
         again += repeated
         if code == 0:
-            return {"kills": moments, "trained_again": again}
-        if limit is None:
+            break
+        if target is None:
             raise SystemExit(f"a tuning ended with exit code {code}")
-        moments.append({"after_seconds": round(limit, 2), "units": len(units(folder))})
+        kills.append({"after_seconds": round(wait, 2), "units": len(units(folder))})
         started = (folder / "ledger.jsonl").exists()
         words = ["tune", "--resume", str(folder), *workers] if started else begin
+    return {"kills": kills, "trained_again": again}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--each", type=int, default=5, help="kills of one tuning")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=RESULTS)
@@ -115,11 +117,13 @@ def main() -> None:
         flags = [*FLAGS, "--config", str(slow)]
         assert one([*flags, "--run-dir", str(whole), *workers], whole, None)[0] == 0
         times = [path.stat().st_mtime for path in (whole / "units").glob("*/metrics.jsonl")]
-        seconds = 0.5 * (max(times) - min(times))
+        total = len(units(whole))
+        unit_seconds = (max(times) - min(times)) / total
         left = given.kills
         while left > 0:
             folder = Path(work) / f"tuning-{len(tunings)}"
-            found = killed_tuning(folder, flags, workers, left, draw, seconds)
+            moments = sorted(draw.sample(range(total), min(left, given.each)))
+            found = killed_tuning(folder, flags, workers, moments, draw, unit_seconds)
             keys = units(folder)
             found["equal"] = ledger(folder) == ledger(whole)
             found["same_preset"] = preset(folder) == preset(whole) != b""
@@ -133,6 +137,7 @@ def main() -> None:
         "machine": {"cores": os.cpu_count(), "cpu": platform.processor() or platform.machine()},
         "command": " ".join(["batchwright", *FLAGS, *workers]),
         "kills": sum(len(t["kills"]) for t in tunings),
+        "units_of_a_tuning": total,
         "tunings": tunings,
         "unequal": len(bad),
     }

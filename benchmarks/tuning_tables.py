@@ -38,10 +38,10 @@ def against(report: dict[str, Any]) -> str:
             ]
         )
     words = (
-        "PPO, 8 environments, our trainer for all. Each tuner spends the same environment steps on everything that it "
-        "trains; what it chose is then trained with 10 seeds that it never saw. Score: the mean training return over "
-        "the steps of a training. P is the probability that a run of what `tune` chose beats one of this row; only an "
-        "interval beside 0.5 means something. Minutes are of a busy machine."
+        "PPO, 8 environments, our trainer for all. No tuner spends more environment steps than 62 trainings, on "
+        "everything that it trains; what it chose is then trained with 10 seeds that it never saw. Score: the mean "
+        "training return over the steps of a training. P is the probability that a run of what `tune` chose beats one "
+        "of this row; only an interval beside 0.5 means something. Minutes are of a busy machine."
     )
     columns = [
         "environment",
@@ -121,7 +121,10 @@ def kills(report: dict[str, Any]) -> str:
         ]
         for number, row in enumerate(tunings, 1)
     ]
-    words = f"{report['kills']} SIGKILLs at random moments over {len(tunings)} tunings. {measured_on(report)}"
+    words = (
+        f"{report['kills']} SIGKILLs at random moments over {len(tunings)} tunings of {report['units_of_a_tuning']} "
+        f"units. {measured_on(report)}"
+    )
     columns = [
         "tuning",
         "kills",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,18 @@ import pytest
 
 from batchwright.tuning.judging import improvement_probability, rank_test
 from batchwright.tuning.playbook import (
+    CONFIRM_PHASE,
     JUDGING_PHASE,
-    Batch,
-    Decision,
+    SEARCH_PHASE,
     Strategy,
-    changed,
+    contestants,
     half_fraction,
     most_units,
+    needed_units,
     play,
 )
-from batchwright.tuning.search_space import EACH, GRID, Axis, Phase, SearchSpace, Setting, nearby
+from batchwright.tuning.search_space import EACH, GRID, RULE, Axis, Phase, SearchSpace, Setting, nearby, next_beyond
+from batchwright.tuning.setting_moves import Batch, Decision, changed
 from batchwright.tuning.unit_runs import score_of, training_return
 
 RATES = (1e-4, 1e-3, 1e-2)
@@ -114,7 +117,7 @@ def test_judging_seeds_are_never_tuning_seeds_and_judge_all_alike() -> None:
 
 def test_settings_whose_units_fail_rank_last_and_the_tuning_goes_on() -> None:
     def score(numbers: dict[str, Any], seed: int) -> float | None:
-        return None if numbers["learning_rate"] == 1e-3 and seed == 1 else 100 * numbers["learning_rate"]
+        return None if numbers["learning_rate"] == 1e-3 and seed == 1 else min(1.0, 100 * numbers["learning_rate"])
 
     final, units, decisions = drive(score)
     assert decisions[0]["best"]["learning_rate"] == 1e-2
@@ -130,13 +133,106 @@ def test_no_setting_is_tried_twice_and_no_more_than_forecast() -> None:
     for phase, count in most.items():
         assert sum(unit.phase == phase for unit in units) <= count
     whole = Strategy(STRATEGY.tune_seeds, STRATEGY.judge_seeds, True, "none", 0)
-    # B has 3 x 3 values, D too; the setting that a grid starts from is known already.
-    assert most_units(SPACE, whole)["B"] == 2 * 8
+    # B has 3 x 3 values, D too; the setting that a grid starts from is known already. Two more lie beyond an edge.
+    assert needed_units(SPACE, whole)["B"] == 2 * 8
+    assert most_units(SPACE, whole)["B"] == 2 * (8 + 2)
 
 
 def test_a_number_that_moved_to_the_edge_of_its_range_is_named() -> None:
     _, _, decisions = drive(lambda n, seed: 100 * n["learning_rate"])
     assert decisions[0]["edges"] == ["learning_rate"]
+
+
+def test_a_range_is_left_where_its_edge_is_best_and_no_further_than_that_helps() -> None:
+    def score(numbers: dict[str, Any], seed: int) -> float:
+        return -abs(math.log10(numbers["learning_rate"]) + 1)  # best at 0.1, ten times the last value of the range
+
+    _, units, decisions = drive(score)
+    tried = {unit.setting.get("learning_rate") for unit in units if unit.phase == "B"}
+    assert decisions[0]["best"]["learning_rate"] == 0.1
+    assert tried == {1e-3, 1e-2, 0.1, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "now", "beyond"),
+    [
+        ("learning_rate", (1e-3, 1e-2, 3e-2), 3e-2, 9e-2),
+        ("learning_rate", (1e-3, 1e-2, 3e-2), 1e-3, 1e-4),
+        ("learning_rate", (1e-3, 1e-2, 3e-2), 1e-2, None),
+        ("entropy_start", (0.0, 0.01, 0.03), 0.0, None),
+        ("gamma", (0.95, 0.98, 0.99), 0.95, 0.87),  # 0.05 x 0.05 / 0.02 = 0.125
+        ("gamma", (0.98, 0.99, 0.999), 0.999, 0.9999),
+        ("epochs", (1, 2, 4), 4, 8),
+        ("epochs", (1, 2, 4), 1, None),
+        ("baseline", (True, False), False, None),
+    ],
+)
+def test_the_value_beyond_an_edge_is_as_far_away_as_the_last_two(
+    name: str, values: tuple[Any, ...], now: Any, beyond: Any
+) -> None:
+    assert next_beyond(name, values, now) == beyond
+
+
+def test_minibatches_shrink_while_that_is_better() -> None:
+    sizes = Axis("minibatch_transitions", (32, 128, 512))
+    space = SearchSpace((Phase("A", "throughput", RULE, (sizes,)),))
+    defaults = {"minibatch_transitions": 512}
+
+    def tried(score: Callable[[int], float]) -> list[int]:
+        steps, reply, found = play(space, defaults, Strategy((0,), (1000,) * 4, False, "none", 0)), None, []
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration:
+                return found
+            units = step.units if isinstance(step, Batch) else ()
+            values = [unit.setting.get("minibatch_transitions", 512) for unit in units]
+            found += [value for value, unit in zip(values, units, strict=True) if unit.phase == "A"]
+            reply = [{"score": score(value), "seed": 0, "reason": "", "tenths": []} for value in values]
+
+    assert tried(lambda size: -size) == [128, 32]
+    assert tried(lambda size: size) == [128]
+
+
+def test_a_budget_without_room_for_all_keeps_judging_and_drops_what_is_spare() -> None:
+    strategy = Strategy((0,), STRATEGY.judge_seeds, False, "local", 4, 2, confirmed=6)
+    needed, most = (sum(count(SPACE, strategy).values()) for count in (needed_units, most_units))
+    assert most == needed + 2 * 2 + 4 + 6  # edges of B and D, the search, one more seed
+
+    def made(units: int | None) -> dict[str, int]:
+        _, found, _ = drive(lambda n, seed: noise(n, seed, 1.0), replace(strategy, units=units))
+        assert units is None or len(found) <= units
+        return {phase: sum(unit.phase == phase for unit in found) for phase in [unit.phase for unit in found]}
+
+    rich, poor = made(None), made(needed)
+    assert rich[SEARCH_PHASE] == 4 and rich[CONFIRM_PHASE] == 6
+    assert poor[JUDGING_PHASE] == rich[JUDGING_PHASE] == 15
+    assert poor.get(SEARCH_PHASE, 0) + poor.get(CONFIRM_PHASE, 0) < 10
+
+
+def test_one_more_seed_decides_who_is_judged() -> None:
+    """1e-2 is lucky with the first seed: 20 there, -20 with others. 1e-3 has 10 always."""
+
+    def score(numbers: dict[str, Any], seed: int) -> float:
+        return {1e-4: 0.0, 1e-3: 10.0, 1e-2: 20.0 if seed == 0 else -20.0}.get(numbers["learning_rate"], -50.0)
+
+    space = SearchSpace((Phase("B", "stability", GRID, (Axis("learning_rate", RATES),)),))
+    strategy = Strategy((0,), STRATEGY.judge_seeds, False, "none", 0, contestants=1)
+    hasty, _, decisions = drive(score, strategy, space)
+    assert decisions[0]["best"]["learning_rate"] == 1e-2
+    assert hasty["winner"] is None and hasty["rows"][1]["setting"] == {"learning_rate": 1e-2}
+    final, units, _ = drive(score, replace(strategy, confirmed=6), space)
+    confirmed = [unit for unit in units if unit.phase == CONFIRM_PHASE]
+    assert [(unit.setting["learning_rate"], unit.seed) for unit in confirmed] == [(1e-2, 1), (1e-3, 1)]
+    assert final["winner"] == {"learning_rate": 1e-3}
+
+
+def test_those_who_are_judged_differ_in_two_numbers_where_they_can() -> None:
+    best: Setting = {"gamma": 0.9, "epochs": 2}
+    near, far = {**best, "weight_decay": 1e-5}, {"gamma": 0.9, "baseline": False}
+    assert contestants([best, near, far], 2) == [best, far]
+    assert contestants([best, near, far], 3) == [best, near, far]
+    assert contestants([best, near], 2) == [best, near]
 
 
 def test_equal_settings_are_equal_however_they_came_about() -> None:

@@ -21,12 +21,15 @@ Setting = dict[str, Any]
 
 GRID, EACH, RULE = "grid", "each", "rule"
 """How a phase combines its axes: as a grid (or axis after axis, where a grid costs too much), each by itself, or
-by the rule for the rollout size."""
+rollout and minibatch by walking from the default."""
 LEARNING_RATES = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3)
 GAMMAS = (0.95, 0.98, 0.99, 0.995, 0.999)
 HALF_AND_DOUBLE = (0.5, 1.0, 2.0)
+LEAST_MINIBATCH = 16
+SPLITS = ("minibatches", "minibatch_transitions")
+"""Two names for the split of a rollout: who states one fixes both."""
 TITLES = {
-    "A": "throughput: rollout size",
+    "A": "throughput: rollout and minibatch",
     "B": "stability",
     "C": "variance",
     "D": "horizon and exploration",
@@ -162,15 +165,20 @@ def _wish_of(file: str, name: str, entry: Any, plan: Plan) -> _Wish:
 
 
 def _on_policy_wishes(plan: Plan) -> dict[str, tuple[_Wish, ...]]:
-    epochs = (_Wish("epochs", (1, 2, 4)),) if plan.algo == "ppo" else ()
+    reuses = plan.algo == "ppo"
+    epochs = (_Wish("epochs", (1, 2, 4)),) if reuses else ()
     return {
-        "A": (_Wish("rollout_steps", factors=(0.25, 0.5, 1.0, 2.0, 4.0)),),
+        "A": (
+            _Wish("rollout_steps", factors=(0.125, 0.25, 0.5, 1.0, 2.0, 4.0)),
+            *((_Wish("minibatch_transitions", _minibatches(plan)),) if reuses else ()),
+        ),
         "B": (_Wish("learning_rate", LEARNING_RATES), *epochs, _Wish("max_grad_norm", (0.5, 1.0, 2.0))),
         "C": (
             _Wish("baseline", (True, False)),
             _Wish("advantage_norm", ("rollout", "minibatch", "none")),
             _Wish("normalize_rewards", (True, False)),
             _Wish("value_rate_factor", (1.0, 2.0)),
+            *((_Wish("gae_lambda", (0.9, 0.98)),) if reuses else ()),
         ),
         "D": (
             _Wish("gamma", _gammas(plan)),
@@ -216,6 +224,12 @@ def _polish(plan: Plan) -> tuple[_Wish, ...]:
     )
 
 
+def _minibatches(plan: Plan) -> tuple[int, ...]:
+    """A quarter and a sixteenth of the default, if that is enough for a gradient."""
+    size = plan.get("minibatch_transitions")
+    return tuple(size // part for part in (16, 4) if size // part >= LEAST_MINIBATCH) if isinstance(size, int) else ()
+
+
 def _gammas(plan: Plan) -> tuple[float, ...]:
     """The grid, and the horizon heuristic 1 - 1 / T where episodes of T steps are longer than 100."""
     steps = plan.task.episode_steps
@@ -229,15 +243,16 @@ def _build(
     for letter in phases:
         if letter not in TITLES:
             raise unknown("phase", letter, TITLES, "--phases")
+    names = {*fixed, *(other for name in fixed if name in SPLITS for other in SPLITS)}
     found = []
     for letter, wanted in wishes.items():
         if phases and letter not in phases:
             continue
-        axes = [_axis(wish, plan) for wish in wanted if wish.name in plan.quantities and wish.name not in fixed]
+        axes = [_axis(wish, plan) for wish in wanted if wish.name in plan.quantities and wish.name not in names]
         axes = [axis for axis in axes if len(axis.values) > 1]
         if axes:
             how = GRID if letter in ("A", "B", "D") else EACH
-            if letter == "A" and [axis.name for axis in axes] == ["rollout_steps"]:
+            if letter == "A" and {axis.name for axis in axes} <= {"rollout_steps", "minibatch_transitions"}:
                 how = RULE
             found.append(Phase(letter, TITLES[letter], how, tuple(axes)))
     if not found:
@@ -279,3 +294,23 @@ def nearby(name: str, value: float, along: float) -> float:
     if name == "gamma":
         return min(0.9999, max(0.0, _significant(1 - (1 - value) / factor, 5)))
     return _significant(value * factor, 3)
+
+
+def next_beyond(name: str, values: Sequence[Any], now: Any) -> Any | None:
+    """The next value beyond the end of a range at which `now` lies, as far as the last two are apart; else None.
+
+    Ratios, gamma's of 1 - gamma: a range that begins with 0 ends there.
+    """
+    numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+    if not numeric or len(values) < 3 or now not in (values[0], values[-1]):
+        return None
+    ends = [1 - values[i] if name == "gamma" else values[i] for i in ((0, 1) if now == values[0] else (-1, -2))]
+    if min(ends) <= 0:
+        return None
+    far = ends[0] * ends[0] / ends[1]
+    if isinstance(now, int):
+        far = round(far)
+    else:
+        far = 1 - _significant(far, 2) if name == "gamma" else _significant(far, 2)
+        far = _significant(far, 6)
+    return far if far != now and _within(name, far) else None

@@ -183,9 +183,18 @@ def unit_flags(resolved: Resolved, plan: Plan) -> dict[str, Any]:
     flags |= {"num_envs": plan["num_envs"], "algo": plan.algo}
     if plan.regime == ON_POLICY and plan.get("rollout_episodes") is None:
         flags["rollout_steps"] = plan["rollout_steps"]
-        if resolved.origin("hold") is not None and "minibatches" not in flags:
-            flags["minibatch_transitions"] = plan["minibatch_transitions"]
+        _state_minibatch(flags, resolved, plan)
     return flags
+
+
+def _state_minibatch(flags: dict[str, Any], resolved: Resolved, plan: Plan) -> None:
+    """States the size of minibatches, so that it stays where the rollout changes; a number of them by flag stays."""
+    by_number = resolved.origin("minibatches")
+    if by_number is not None and (by_number.kind == "flag" or plan["rollout_transitions"] % plan["minibatches"]):
+        return
+    if plan.algo == "ppo" or resolved.origin("hold") is not None:
+        flags.pop("minibatches", None)
+        flags["minibatch_transitions"] = plan["minibatch_transitions"]
 
 
 def make_space(request: TuneRequest, plan: Plan, stated: Sequence[str]) -> SearchSpace:
@@ -224,5 +233,5 @@ def forecast_text(env: str, algo: str, expected: Mapping[str, Any], search: str)
     return (
         f"tuning {algo} on {env}: at most {expected['units']} units of {expected['unit_steps']:,} steps, "
         f"{expected['steps']:,} steps, about {minutes:.1f} minutes (within {expected['within']:.0%}) "
-        f"with {expected['workers']} at a time\n  units by phase: {phases}; joint search: {search}"
+        f"with {expected['workers']} at a time\n  units by phase, at most: {phases}; joint search: {search}"
     )

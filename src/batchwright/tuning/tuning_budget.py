@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from batchwright.core.errors import UserError
 from batchwright.planning.quantity import counted
-from batchwright.tuning.playbook import LOCAL, NONE, Strategy, most_units
-from batchwright.tuning.search_space import EACH, GRID, SearchSpace
+from batchwright.tuning.playbook import LOCAL, NONE, Strategy, most_units, needed_units
+from batchwright.tuning.search_space import EACH, GRID, RULE, SearchSpace
+from batchwright.tuning.setting_moves import MOST_WALKED
 
 LEAST_ITERATIONS = 10
 """A unit with fewer is no learning curve."""
 TIME_SHARE = 0.85
 """Of a time budget that is planned for: a forecast is rarely better than this."""
+CONFIRMED = 6
+"""Settings that get a second tuning seed where each had one."""
 COMPILED_IN = frozenset(
-    {"rollout_steps", "num_envs", "epochs", "baseline", "advantage_norm", "adam_beta2", "normalize_rewards"}
-    | {"normalize_obs", "value_rate_factor", "updates_per_iteration", "transitions_per_update"}
+    {
+        "rollout_steps",
+        "minibatch_transitions",
+        "num_envs",
+        "epochs",
+        "baseline",
+        "advantage_norm",
+        "adam_beta2",
+        "normalize_rewards",
+    }
+    | {"normalize_rewards", "normalize_obs", "value_rate_factor", "updates_per_iteration", "transitions_per_update"}
 )
 """Numbers of the default spaces of which every value takes a program of its own."""
 SEARCHED_GAMMAS = 2
@@ -52,11 +65,16 @@ class Allocation:
     strategy: Strategy
     unit_steps: int
     units: dict[str, int]
-    """At most, by phase."""
+    """At most, by phase; all together there may be fewer."""
+
+    @property
+    def count(self) -> int:
+        """Units of the whole tuning at most."""
+        return self.strategy.units or sum(self.units.values())
 
     @property
     def steps(self) -> int:
-        return self.unit_steps * sum(self.units.values())
+        return self.unit_steps * self.count
 
 
 def read_seconds(text: str) -> float:
@@ -86,73 +104,85 @@ def read_steps(text: str) -> int:
 def strategies(base: Strategy, free_seeds: bool, first_seed: int) -> list[Strategy]:
     """Ways to play the playbook, the richest first; what was stated stays."""
     found = []
-    for grids, seeds, settings in ((True, 2, 16), (False, 2, 8), (False, 1, 8), (False, 1, 4)):
+    for grids, seeds, settings, judged in ((True, 2, 16, 3), (False, 2, 8, 3), (False, 1, 8, 3), (False, 1, 4, 2)):
         count = seeds if free_seeds else len(base.tune_seeds)
         tune = tuple(range(first_seed, first_seed + count))
         size = {NONE: 0, LOCAL: min(settings, 8)}.get(base.search, settings)
-        found.append(replace(base, grids=grids, tune_seeds=tune, search_settings=size))
+        confirmed = CONFIRMED if count == 1 else 0
+        way = replace(base, grids=grids, tune_seeds=tune, search_settings=size, confirmed=confirmed)
+        found.append(replace(way, contestants=min(base.contestants, judged)))
     return [strategy for at, strategy in enumerate(found) if strategy not in found[:at]]
 
 
+@dataclass(frozen=True)
+class Budget:
+    """What may be spent, and what it buys on this machine."""
+
+    steps: int | None
+    seconds: float | None
+    speed: Speed
+    workers: int
+    space: SearchSpace
+
+    def affordable(self, count: int) -> float:
+        """Steps that each of so many units may take."""
+        if self.steps is not None:
+            return self.steps / count
+        return max(0.0, self._seconds_of_units(count)) * self.workers / (count * self.speed.seconds_per_step)
+
+    def units(self, unit_steps: int) -> int:
+        """Units of so many steps that can be afforded."""
+        if self.steps is not None:
+            return self.steps // unit_steps
+        unit = (unit_steps * self.speed.seconds_per_step + self.speed.unit_seconds) / self.workers
+        return int(self._seconds_of_units(0) / unit)
+
+    def _seconds_of_units(self, count: int) -> float:
+        """Of the time, what is left for the steps of so many units."""
+        assert self.seconds is not None
+        compiling = compilations(self.space, self.speed, self.workers) * self.speed.compile_seconds
+        return TIME_SHARE * self.seconds - count * self.speed.unit_seconds / self.workers - compiling
+
+
 def allocate(
-    space: SearchSpace,
+    budget: Budget,
     ways: Sequence[Strategy],
     *,
-    steps: int | None,
-    seconds: float | None,
-    speed: Speed,
-    workers: int,
     wanted_steps: int,
     length_is_stated: bool,
     iteration_steps: int,
     multiple: int,
 ) -> Allocation:
-    """The richest way whose units get their wanted length; else the leanest, with shorter units.
+    """The richest way whose units get their wanted length; else the leanest, with shorter units, or with fewer.
 
     A unit's steps are a multiple of `multiple`, which holds whole iterations of every rollout size that is tried.
     """
     wanted = -(-wanted_steps // multiple) * multiple
     for way in ways:
-        units = most_units(space, way)
-        if _affordable(units, space, steps, seconds, speed, workers) >= wanted:
+        units = most_units(budget.space, way)
+        if budget.affordable(sum(units.values())) >= wanted:
             return Allocation(way, wanted, units)
     way = ways[-1]
-    units = most_units(space, way)
-    affordable = int(_affordable(units, space, steps, seconds, speed, workers)) // multiple * multiple
+    units = most_units(budget.space, way)
+    affordable = int(budget.affordable(sum(units.values()))) // multiple * multiple
     shortest = -(-LEAST_ITERATIONS * iteration_steps // multiple) * multiple
     least = wanted if length_is_stated else min(wanted, shortest)
-    if affordable < least:
-        raise _too_small(units, least, steps, seconds, speed, workers, space)
-    return Allocation(way, affordable, units)
+    if affordable >= least:
+        return Allocation(way, affordable, units)
+    needed = sum(needed_units(budget.space, way).values())
+    if budget.affordable(needed) < least:
+        raise _too_small(needed, least, budget)
+    way = replace(way, units=max(needed, min(sum(units.values()), budget.units(least))))
+    return Allocation(way, least, units)
 
 
-def _affordable(
-    units: dict[str, int], space: SearchSpace, steps: int | None, seconds: float | None, speed: Speed, workers: int
-) -> float:
-    """Steps that each unit may take."""
-    count = sum(units.values())
-    if steps is not None:
-        return steps / count
-    assert seconds is not None
-    overhead = count * speed.unit_seconds / workers + compilations(space, speed, workers) * speed.compile_seconds
-    return max(0.0, TIME_SHARE * seconds - overhead) * workers / (count * speed.seconds_per_step)
-
-
-def _too_small(
-    units: dict[str, int],
-    least: int,
-    steps: int | None,
-    seconds: float | None,
-    speed: Speed,
-    workers: int,
-    space: SearchSpace,
-) -> UserError:
-    count = sum(units.values())
-    needed = least * count
+def _too_small(count: int, least: int, budget: Budget) -> UserError:
+    needed, speed, workers = least * count, budget.speed, budget.workers
     minutes = (needed * speed.seconds_per_step / workers + count * speed.unit_seconds / workers) / TIME_SHARE
-    minutes = (minutes + compilations(space, speed, workers) * speed.compile_seconds / TIME_SHARE) / 60
-    stated = f"--budget-steps {steps:,}" if steps is not None else f"a budget of {(seconds or 0) / 60:.3g} minutes"
-    enough = f"--budget-steps {needed}" if steps is not None else f"--budget {minutes * 1.02 + 0.05:.1f}m"
+    minutes = (minutes + compilations(budget.space, speed, workers) * speed.compile_seconds / TIME_SHARE) / 60
+    small = f"a budget of {(budget.seconds or 0) / 60:.3g} minutes"
+    stated = small if budget.steps is None else f"--budget-steps {budget.steps:,}"
+    enough = f"--budget {minutes * 1.02 + 0.05:.1f}m" if budget.steps is None else f"--budget-steps {needed}"
     return UserError(
         f"{stated} is too small: {counted(count, 'unit')} of at least {least:,} steps are {needed:,} steps, "
         f"about {minutes:.1f} minutes here.",
@@ -169,7 +199,9 @@ def compilations(space: SearchSpace, speed: Speed, workers: int) -> float:
     found = 1.0 + (workers > 1)
     for phase in space.phases:
         compiled = [axis for axis in phase.axes if axis.name in COMPILED_IN]
-        found += sum(len(axis.values) - 1 for axis in compiled) + (phase.how == EACH and len(compiled) > 1)
+        most = MOST_WALKED if phase.how == RULE else math.inf
+        found += sum(min(most, len(axis.values) - 1) for axis in compiled) + (phase.how == EACH and len(compiled) > 1)
+        found += sum(phase.how == GRID and len(axis.values) > 2 for axis in compiled)  # one beyond the edge of a range
         found += speed.gamma_compiled * sum(len(axis.values) - 1 for axis in phase.axes if axis.name == "gamma")
     return found + speed.gamma_compiled * SEARCHED_GAMMAS
 
@@ -178,12 +210,14 @@ def forecast(
     allocation: Allocation, space: SearchSpace, defaults: dict[str, Any], speed: Speed, workers: int
 ) -> dict[str, Any]:
     """{"units", "steps", "seconds", "within"}: `within` is how far off the time may be, as a share."""
-    seconds = compilations(space, speed, workers) * speed.compile_seconds
+    seconds = 0.0
     for letter, count in allocation.units.items():
         work = allocation.unit_steps * speed.seconds_per_step * _cost(letter, space, defaults, speed)
         seconds += count * (work + speed.unit_seconds) / workers
+    seconds *= allocation.count / sum(allocation.units.values())
+    seconds += compilations(space, speed, workers) * speed.compile_seconds
     return {
-        "units": sum(allocation.units.values()),
+        "units": allocation.count,
         "units_by_phase": allocation.units,
         "unit_steps": allocation.unit_steps,
         "steps": allocation.steps,

@@ -20,7 +20,7 @@ from batchwright.tuning.search_space import SearchSpace, Setting
 from batchwright.tuning.settings_text import show_setting
 from batchwright.tuning.speed_probe import measure_speed
 from batchwright.tuning.tuned_preset import certify, write_tuned
-from batchwright.tuning.tuning_budget import Allocation, Speed, allocate, forecast, strategies
+from batchwright.tuning.tuning_budget import Allocation, Budget, Speed, allocate, forecast, strategies
 from batchwright.tuning.tuning_ledger import TuningLedger
 from batchwright.tuning.tuning_run import Limits, TuningInterrupted, TuningRun, best_so_far
 from batchwright.tuning.unit_runs import Objective, UnitPlanner
@@ -116,12 +116,8 @@ def measure_and_allocate(
     speed = replace(speed, gamma_compiled=0.5 if tuned else float(bool(plan.get("normalize_rewards"))))
     ways = strategies(base_strategy(options), options.tune_seeds is None, options.first_seed)
     allocation = allocate(
-        space,
+        Budget(options.steps, options.seconds, speed, executor.slots, space),
         ways,
-        steps=options.steps,
-        seconds=options.seconds,
-        speed=speed,
-        workers=executor.slots,
         wanted_steps=options.unit_steps or int(plan["total_steps"]),
         length_is_stated=options.unit_steps is not None,
         iteration_steps=iteration_steps(plan) + warmup,
@@ -247,7 +243,8 @@ def _run(
     path = None
     if final["winner"] is not None:
         counts = unit_counts(ledger)
-        seeds = strategy.tune_seeds, strategy.judge_seeds
+        seen = [unit["seed"] for unit in ledger.units.values() if unit["phase"] != JUDGING_PHASE]
+        seeds = sorted(set(seen)), strategy.judge_seeds
         certificate = certify(final, header, seeds, counts, ledger.digest)
         settings = {**planner.settings(final["winner"]), "total_steps": header["unit_steps"]}
         path = write_tuned(folder, header["env"], settings, certificate)

@@ -50,16 +50,23 @@ class TuningLedger:
     def decide(self, decision: Mapping[str, Any]) -> None:
         """Writes a decision, or checks it against what was decided before the tuning was resumed."""
         line = json.loads(json.dumps({"kind": DECISION, **decision}))
-        if self._replayed < len(self.decisions):
-            if self.decisions[self._replayed] != line:
-                raise UserError(
-                    f"{self.path} does not lead to the decisions that it holds (phase {line.get('phase')}): it was "
-                    "changed, or written by other code.",
-                    ["begin anew in another --run-dir"],
-                )
-        else:
+        if self.is_replayed:
             self.decisions.append(self._append(line))
+        elif self.decisions[self._replayed] != line:
+            raise self.refusal(str(line.get("phase")))
         self._replayed += 1
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether all decisions that the ledger holds were made again."""
+        return self._replayed >= len(self.decisions)
+
+    def refusal(self, phase: str) -> UserError:
+        return UserError(
+            f"{self.path} does not lead to the decisions that it holds (phase {phase}): it was changed, or written by "
+            "other code.",
+            ["begin anew in another --run-dir"],
+        )
 
     @property
     def digest(self) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 
 from batchwright.core.errors import UserError
 from batchwright.tuning.executors import FINISHED, INTERRUPTED, Executor, RunOutcome
-from batchwright.tuning.playbook import JUDGING_PHASE, Batch, Step, UnitRequest
+from batchwright.tuning.playbook import JUDGING_PHASE
 from batchwright.tuning.search_space import Setting
+from batchwright.tuning.setting_moves import Batch, Step, UnitRequest
 from batchwright.tuning.tuning_ledger import TuningLedger, unit_key
 from batchwright.tuning.unit_runs import Objective, UnitPlanner, unit_result
 
@@ -91,6 +92,8 @@ class TuningRun:
             if key in self.ledger.units and self.ledger.units[key]["status"] not in (SKIPPED, REFUSED):
                 self._planned_steps(key, request)
         missing = {key: request for key, request in zip(keys, requests, strict=True) if key not in self.ledger.units}
+        if missing and not self.ledger.is_replayed:  # what came after these units was decided: they were there
+            raise self.ledger.refusal(requests[0].phase)
         outcomes = self.executor.execute(self._starts(missing))
         interrupted = False
         for outcome in outcomes:

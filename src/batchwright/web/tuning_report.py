@@ -21,8 +21,15 @@ from batchwright.web.tuning_effects import effects, interactions, show_number
 JUDGING, SKIPPED = "judging", "skipped"
 MOST_CURVES = 8
 """Settings of a phase whose curves are drawn: the best ones."""
+MOST_AXES = 11
+"""Numbers that fit beside each other with the score."""
 LARGEST_LEDGER_BYTES = 64_000_000
-OTHER_TITLES = {"default": "the default", "search": "joint search", JUDGING: "judging on fresh seeds"}
+OTHER_TITLES = {
+    "default": "the default",
+    "search": "joint search",
+    "confirm": "the best with one more seed",
+    JUDGING: "judging on fresh seeds",
+}
 Line = Mapping[str, Any]
 RecordOf = Callable[[str], RunRecord]
 
@@ -97,7 +104,7 @@ def _describe(lines: Sequence[Line], record_of: RecordOf) -> dict[str, Any]:
         "verdict": None if final is None else _verdict(final),
         "phases": phases,
         "settings": _settings(units, defaults),
-        "axes": [str(name) for name in defaults if _varies(units, name, defaults[name])],
+        "axes": _axes(scored, defaults),
         "edges": [text for phase in phases for text in phase["edges"]],
         "effects": effects(scored, defaults),
         "interactions": interactions(scored, defaults),
@@ -146,7 +153,7 @@ def _phase(
         "decided": phase in decisions,
         "best": show_setting(decision["best"]) if "best" in decision else None,
         "seen": [_seen(step) for step in decision.get("seen", [])],
-        "edges": [_edge(name, header) for name in decision.get("edges", [])],
+        "edges": [_edge(name, header["defaults"][name], units) for name in decision.get("edges", [])],
         "rows": [
             [label, means[label], [line["score"] for line in by_setting[label]], str(by_setting[label][0]["status"])]
             for label in ranked
@@ -166,9 +173,12 @@ def _seen(step: Line) -> str:
     return f"rollout of {size} steps: {shape.get(str(step['curve']), 'no curve')}, {then}"
 
 
-def _edge(name: str, header: Line) -> str:
-    values = next(a["values"] for p in header["space"] for a in p["axes"] if a["name"] == name)
-    return f"the best {name} lies at the edge of what was tried ({values[0]:g} to {values[-1]:g}): try values beyond it"
+def _edge(name: str, default: Any, units: Sequence[Line]) -> str:
+    tried = [unit["setting"].get(name, default) for unit in units if unit["phase"] != JUDGING]
+    return (
+        f"the best {name} lies at the edge of what was tried ({min(tried):g} to {max(tried):g}): "
+        "a better one may lie beyond it"
+    )
 
 
 def _mean(lines: Sequence[Line]) -> float | None:
@@ -181,8 +191,10 @@ def _curves(record_of: RecordOf, lines: Sequence[Line]) -> dict[str, Any]:
     return median_curves([record_of(str(line["key"])) for line in lines], only=[RETURN])
 
 
-def _varies(units: Sequence[Line], name: str, default: Any) -> bool:
-    return any(unit["setting"].get(name, default) != default for unit in units)
+def _axes(units: Sequence[Line], defaults: Line) -> list[str]:
+    """Numbers of the parallel coordinates, in the order of the phases: those whose values moved the mean score most."""
+    most = {effect["name"] for effect in effects(units, defaults)[:MOST_AXES]}
+    return [str(name) for name in defaults if name in most]
 
 
 def _settings(units: Sequence[Line], defaults: Line) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ BW.TuningView = class {
     const frame = BW.el("div", { class: "chart wide" });
     const ranked = settings.slice().sort((a, b) => (b.score === null ? -Infinity : b.score) - (a.score === null ? -Infinity : a.score));
     const rows = ranked.map((s, i) => [String(i + 1), s.label, s.phase, BW.exact(s.score), ...axes.map((name) => BW.value(s.values[name]))]);
-    const node = BW.section("Settings", ...(axes.length ? [BW.note("Each line is a setting, from the value of each number to its mean score. The best three are strong, the default is dashed."), frame] : []),
+    const node = BW.section("Settings", ...(axes.length ? [BW.note("Each line is a setting, from the values of the numbers that moved the score most to its mean score. The best three are strong, the default is dashed."), frame] : []),
       BW.el("details", { open: settings.length <= 12 }, BW.el("summary", {}, BW.el("h3", {}, `All ${settings.length} settings, the best first`)), BW.table("settings", ["rank", "setting", "phase", "mean score", ...axes], rows, 3)));
     if (axes.length) node.fill = () => BW.parallel(frame, ranked, axes);
     return node;
