@@ -28,7 +28,6 @@ import batchwright  # noqa: E402
 from batchwright.api import task_facts  # noqa: E402
 from batchwright.core.machine import probe_machine  # noqa: E402
 from batchwright.envs.catalog import describe  # noqa: E402
-from batchwright.tuning.executors import InProcessExecutor, WorkerExecutor  # noqa: E402
 from batchwright.tuning.tuning_ledger import read_ledger  # noqa: E402
 from batchwright.tuning.unit_runs import UnitPlanner  # noqa: E402
 
@@ -37,7 +36,7 @@ ENVS = Path(__file__).with_name("planted_envs.py").resolve()
 SMALL = {"engine": "gymnasium-sync", "num_envs": 4, "minibatches": 2, "epochs": 2, "hidden": "16", "preset": "none"}
 SMALL |= {"rollout_steps": 32, "eval_episodes": 1, "learner_threads": 1}
 FORECAST = [
-    ("CartPole-v1", {"budget_steps": "1.2M"}),
+    ("CartPole-v1", {"budget_steps": "1.5M"}),
     ("CartPole-v1", {"budget_steps": "400k", "phases": ["B", "D"], "search": "none", "rollout_steps": 64}),
     ("Acrobot-v1", {"budget_steps": "1M", "phases": ["B", "C"], "search": "none", "rollout_steps": 64}),
     ("Acrobot-v1", {"budget_steps": "600k", "phases": ["D"], "rollout_steps": 64}),
@@ -175,43 +174,52 @@ def prepared(folder: Path) -> list[Path]:
     return [planner.prepare(s, 0, 8192, folder / f"unit-{number}") for number, s in enumerate(settings)]
 
 
-def shared() -> dict[str, Callable[[], dict[str, Any]]]:
-    """Seconds of 32 settings: in one process, with two workers, and a cold process for each."""
+TRAIN_ALL = """
+import sys
+from pathlib import Path
+from batchwright.api import keep_programs
+keep_programs()
+from batchwright.tuning.executors import make_executor
+executor = make_executor(int(sys.argv[1]))
+assert all(outcome.status == "finished" for outcome in executor.execute(map(Path, sys.argv[2:])))
+executor.close()
+"""
+"""A program that trains runs as `tune` does, with so many workers."""
 
-    def timed(train: Callable[[list[Path]], Any]) -> dict[str, Any]:
+
+def shared() -> dict[str, Callable[[], dict[str, Any]]]:
+    """Seconds of 32 settings from the start of a process: one, one with two workers, and one process for each.
+
+    None finds a compiled program of an earlier one; the cold processes come in four parts of 8 settings.
+    """
+
+    def timed(commands: Callable[[list[str]], list[list[str]]], part: slice = slice(None)) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
-            runs = prepared(Path(folder))
+            runs = [str(run) for run in prepared(Path(folder))][part]
             begun, before = time.perf_counter(), os.times()
-            train(runs)
+            for command in commands(runs):
+                with tempfile.TemporaryDirectory() as cache:
+                    own = {**os.environ, "JAX_COMPILATION_CACHE_DIR": cache}
+                    subprocess.run([sys.executable, *command], env=own, check=True)
             spent = os.times()
             cpu = sum(spent[:4]) - sum(before[:4])
-            return {
-                "seconds": round(time.perf_counter() - begun, 1),
-                "cpu_seconds": round(cpu, 1),
-                "load": os.getloadavg()[0],
-            }
+            seconds = round(time.perf_counter() - begun, 1)
+            return {"settings": len(runs), "seconds": seconds, "cpu_seconds": round(cpu, 1), "load": os.getloadavg()[0]}
 
-    def workers(count: int) -> Callable[[list[Path]], None]:
-        def train(runs: list[Path]) -> None:
-            executor = InProcessExecutor() if count == 1 else WorkerExecutor(count)
-            assert all(outcome.status == "finished" for outcome in executor.execute(runs))
-            executor.close()
+    def together(workers: int) -> Callable[[list[str]], list[list[str]]]:
+        return lambda runs: [["-c", TRAIN_ALL, str(workers), *runs]]
 
-        return train
+    def alone(runs: list[str]) -> list[list[str]]:
+        return [["-m", "batchwright.cli", "resume", run, "--quiet"] for run in runs]
 
-    def cold(runs: list[Path]) -> None:
-        for run in runs:
-            with tempfile.TemporaryDirectory() as cache:  # a process that finds no program of an earlier one
-                own = {**os.environ, "JAX_COMPILATION_CACHE_DIR": cache}
-                subprocess.run(
-                    [sys.executable, "-m", "batchwright.cli", "resume", str(run), "--quiet"], env=own, check=True
-                )
-
-    return {
-        "one process": lambda: timed(workers(1)),
-        "two workers": lambda: timed(workers(2)),
-        "cold processes": lambda: timed(cold),
-    }
+    cases: dict[str, Callable[[], dict[str, Any]]] = {}
+    for number in range(3):
+        cases[f"one process {number}"] = lambda: timed(together(1))
+        cases[f"two workers {number}"] = lambda: timed(together(2))
+    for number in range(4):
+        part = slice(8 * number, 8 * number + 8)
+        cases[f"cold processes {number}"] = lambda part=part: timed(alone, part)  # type: ignore[misc]
+    return cases
 
 
 def main() -> None:

@@ -82,3 +82,13 @@ def test_settings_that_are_arrays_make_no_new_program(tmp_path: Path) -> None:
         continue_run(run, partial(make_learner, programs=programs), OutputOptions(quiet=True, stream=io.StringIO()))
         counts.append(len(programs))
     assert counts[0] == counts[1] == counts[2] == 4  # engine, collect, nothing to measure, update
+
+
+def test_a_number_that_is_compiled_in_makes_one_program_for_each_of_its_values(tmp_path: Path) -> None:
+    programs, counts = SharedPrograms(), []
+    for number, epochs in enumerate((2, 3, 2, 3)):
+        change = {"seed": number, "learning_rate": 1e-3 * (1 + number), "epochs": epochs}
+        run = prepare(run_dir=tmp_path / f"{number}", quiet=True, **(PPO | change))
+        continue_run(run, partial(make_learner, programs=programs), OutputOptions(quiet=True, stream=io.StringIO()))
+        counts.append(len(programs))
+    assert counts == [4, 5, 5, 5]  # the update of 3 epochs is the only new one

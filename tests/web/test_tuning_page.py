@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,19 @@ def test_a_tuning_named_by_itself_is_shown_alone(tmp_path: Path) -> None:
         ["mine"],
         0,
     )
+
+
+def test_the_link_to_a_tuning_that_is_named_opens_its_page(tmp_path: Path) -> None:
+    make_tuning(tmp_path / "mine")
+    make_run(tmp_path / "other", 3)
+    command = [sys.executable, "-m", "batchwright.cli", "watch", "--port", "0"]
+    for name, page in (("mine", "#/tuning/mine"), ("other", "#/run/other")):
+        process = subprocess.Popen([*command, str(tmp_path / name)], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        link = process.stdout.readline().strip()
+        process.terminate()
+        process.communicate()
+        assert link.endswith(page)
 
 
 def test_a_ledger_that_is_a_link_or_damaged_is_not_shown(tmp_path: Path) -> None:

@@ -37,10 +37,9 @@ def watch(words: list[str]) -> int:
         raise UserError("RUNS and --runs both name the folder.", [f"batchwright watch {stated['runs']}"])
     folder = _folder(stated["folder"] if stated["folder"] is not None else stated["runs"])
     server = _listen(folder, stated["host"], None if stated["port"] is None else _port(stated["port"]))
-    page = f"#/run/{quote(folder.only, safe='')}" if folder.only else ""
     if stated["host"] not in (HOST, "localhost", "::1"):
         print(f"warning: {stated['host']} can be reached from other machines; whoever has the link can read all runs.")
-    print(f"{folder.path}: {server.link}{page}\nCtrl-C ends it.", flush=True)
+    print(f"{folder.path}: {server.link}{_page(folder)}\nCtrl-C ends it.", flush=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
     try:
@@ -86,6 +85,14 @@ def _folder(named: str | None) -> Folder:
     if RunDir(real).is_run or is_tuning(real):
         return Folder(real.parent, only=real.name)
     return Folder(real)
+
+
+def _page(folder: Folder) -> str:
+    """The part of the link that opens the run or the tuning that was named."""
+    if folder.only is None:
+        return ""
+    kind = "run" if folder.holds_run(folder.only) else "tuning"
+    return f"#/{kind}/{quote(folder.only, safe='')}"
 
 
 def _port(text: str) -> int:

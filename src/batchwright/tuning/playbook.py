@@ -218,9 +218,10 @@ def needed_units(space: SearchSpace, strategy: Strategy) -> dict[str, int]:
 
 
 def most_units(space: SearchSpace, strategy: Strategy) -> dict[str, int]:
-    """Units of each phase at most, by its letter, with what is done where units are spare: what a forecast counts with.
+    """Units of each phase, by its letter, with what is done where units are spare: what a forecast counts with.
 
-    Beyond the edges of a phase's ranges it counts one number.
+    Beyond the edges of a phase's ranges it counts one number; units that others leave may be spent on more. Their sum
+    is never exceeded.
     """
     needed, seeds = needed_units(space, strategy), len(strategy.tune_seeds)
     judging = needed.pop(JUDGING_PHASE)

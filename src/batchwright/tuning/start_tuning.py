@@ -233,5 +233,5 @@ def forecast_text(env: str, algo: str, expected: Mapping[str, Any], search: str)
     return (
         f"tuning {algo} on {env}: at most {expected['units']} units of {expected['unit_steps']:,} steps, "
         f"{expected['steps']:,} steps, about {minutes:.1f} minutes (within {expected['within']:.0%}) "
-        f"with {expected['workers']} at a time\n  units by phase, at most: {phases}; joint search: {search}"
+        f"with {expected['workers']} at a time\n  units by phase, about: {phases}; joint search: {search}"
     )

@@ -65,7 +65,7 @@ class Allocation:
     strategy: Strategy
     unit_steps: int
     units: dict[str, int]
-    """At most, by phase; all together there may be fewer."""
+    """About, by phase."""
 
     @property
     def count(self) -> int:

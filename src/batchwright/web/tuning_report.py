@@ -104,7 +104,7 @@ def _describe(lines: Sequence[Line], record_of: RecordOf) -> dict[str, Any]:
         "verdict": None if final is None else _verdict(final),
         "phases": phases,
         "settings": _settings(units, defaults),
-        "axes": _axes(scored, defaults),
+        "axes": _axes(units, scored, defaults),
         "edges": [text for phase in phases for text in phase["edges"]],
         "effects": effects(scored, defaults),
         "interactions": interactions(scored, defaults),
@@ -145,11 +145,12 @@ def _phase(
     ranked = sorted(by_setting, key=lambda label: (means[label] is None, -(means[label] or 0.0)))
     titles = {entry["letter"]: entry["title"] for entry in header["space"]}
     decision = decisions.get(phase, {})
+    count, planned = sum(map(len, by_setting.values())), (expected.get("units_by_phase") or {}).get(phase)
     return {
         "letter": phase,
         "title": f"{phase}: {titles[phase]}" if phase in titles else OTHER_TITLES.get(phase, phase),
-        "units": sum(len(lines) for lines in by_setting.values()),
-        "most_units": (expected.get("units_by_phase") or {}).get(phase),
+        "units": count,
+        "most_units": None if planned is None else max(count, planned),  # units that others left may be spent here
         "decided": phase in decisions,
         "best": show_setting(decision["best"]) if "best" in decision else None,
         "seen": [_seen(step) for step in decision.get("seen", [])],
@@ -191,10 +192,12 @@ def _curves(record_of: RecordOf, lines: Sequence[Line]) -> dict[str, Any]:
     return median_curves([record_of(str(line["key"])) for line in lines], only=[RETURN])
 
 
-def _axes(units: Sequence[Line], defaults: Line) -> list[str]:
+def _axes(units: Sequence[Line], scored: Sequence[Line], defaults: Line) -> list[str]:
     """Numbers of the parallel coordinates, in the order of the phases: those whose values moved the mean score most."""
-    most = {effect["name"] for effect in effects(units, defaults)[:MOST_AXES]}
-    return [str(name) for name in defaults if name in most]
+    varied = [str(name) for name in defaults if any(name in unit["setting"] for unit in units)]
+    moved = [effect["name"] for effect in effects(scored, defaults)]
+    most = {*(moved[:MOST_AXES] if len(varied) > MOST_AXES else varied)}
+    return [name for name in varied if name in most]
 
 
 def _settings(units: Sequence[Line], defaults: Line) -> list[dict[str, Any]]:
