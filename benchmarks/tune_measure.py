@@ -123,13 +123,14 @@ def planted(nothing: int) -> dict[str, Callable[[], dict[str, Any]]]:
     short = Path(tempfile.mkdtemp()) / "short.yaml"
     short.write_text("gamma: 0.7\nentropy_start: 0.0\n")
     space = Path(tempfile.mkdtemp()) / "space.yaml"
-    space.write_text("D: {gamma: [0.7, 0.99], entropy_start: [0.0, 0.3]}\n")
+    space.write_text("D: {gamma: [0.7, 0.99], entropy_start: [0.0, 0.6]}\n")
+    corridor = {"total_steps": 20_480, "learning_rate": 3e-3}
     cases: dict[str, Callable[[], dict[str, Any]]] = {
         "learning rate alone": lambda: tuning(
             f"{ENVS}:make_match", config=slow, phases=["B", "D"], budget_steps="400k", **few, **SMALL
         ),
         "gamma with entropy": lambda: tuning(
-            f"{ENVS}:make_corridor", config=short, space=space, budget_steps="2M", total_steps=40_960, **few, **SMALL
+            f"{ENVS}:make_corridor", config=short, space=space, budget_steps="2M", **few, **SMALL, **corridor
         ),
     }
     for number in range(nothing):

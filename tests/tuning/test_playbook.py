@@ -42,6 +42,7 @@ DEFAULTS = {
     "gamma": 0.99,
     "entropy_start": 0.01,
     "rollout_steps": 64,
+    "epochs": 4,
 }
 STRATEGY = Strategy((0, 1), (1000, 1001, 1002, 1003, 1004), grids=False, search="local", search_settings=4)
 Score = Callable[[dict[str, Any], int], float | None]
@@ -151,6 +152,15 @@ def test_a_range_is_left_where_its_edge_is_best_and_no_further_than_that_helps()
     tried = {unit.setting.get("learning_rate") for unit in units if unit.phase == "B"}
     assert decisions[0]["best"]["learning_rate"] == 0.1
     assert tried == {1e-3, 1e-2, 0.1, 1.0}
+
+
+def test_of_epochs_one_value_beyond_the_range_is_tried() -> None:
+    axis = Axis("epochs", (1, 2, 4))
+    _, units, decisions = drive(
+        lambda n, seed: float(n["epochs"]), space=SearchSpace((Phase("B", "stability", GRID, (axis,)),))
+    )
+    assert {unit.setting.get("epochs") for unit in units if unit.phase == "B"} == {1, 2, 8}
+    assert decisions[0]["best"] == {"epochs": 8} and decisions[0]["edges"] == ["epochs"]
 
 
 @pytest.mark.parametrize(

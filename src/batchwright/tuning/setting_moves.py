@@ -18,6 +18,8 @@ MOST_WALKED = 3
 """Rollout sizes that the rule tries at most, and minibatches."""
 MOST_BEYOND = 2
 """Values beyond the edge of a range that are tried at most."""
+COSTLY = ("epochs", "updates_per_iteration")
+"""Numbers whose larger values cost time in proportion: one value beyond their range."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ def cross(player: Player, phase: Phase, best: Setting, whole: bool) -> Moves:
 
 def _go_beyond(player: Player, phase: str, axis: Axis, best: Setting) -> Moves:
     values = axis.values
-    for _ in range(MOST_BEYOND):
+    for _ in range(1 if axis.name in COSTLY else MOST_BEYOND):
         value = next_beyond(axis.name, values, player.value(best, axis.name))
         if value is None or player.spare < len(player.tune_seeds):
             break
