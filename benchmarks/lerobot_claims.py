@@ -1,13 +1,15 @@
 """Speed and stability of ACT against batch and loader processes, beside what a text about LeRobot claims.
 
 Runs in LeRobot's interpreter: `PYTHONPATH=src .venv-lerobot/bin/python benchmarks/lerobot_claims.py --json FILE`.
-Updates are timed in CPU seconds of one thread, so that other work on the machine matters little; the loader is timed by
-the clock, each number of workers in turn, three times.
+Updates at several batch sizes are timed in CPU seconds of one thread, so that other work on the machine matters little.
+Training at several numbers of loader processes is timed by the clock, each number in turn, and set beside what the
+probe advised before. The update is that of a small ACT on one core, or a wait: like a GPU, it takes no core.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import platform
@@ -34,12 +36,17 @@ from write_dataset import write  # noqa: E402
 
 CLAIMED_SPEED = {4: 0.60, 8: 0.85, 16: 1.00, 32: 1.05}
 CLAIMED_STABILITY = {4: 1.00, 8: 0.95, 16: 0.85, 32: 0.60}
-ROUNDS, SEEDS = 3, 3
+ROUNDS, SEEDS = 3, 5
+TRAINING_ROUNDS = 5
 WORKERS, SAMPLES = (0, 1, 2, 4), 8
 STABILITY_SAMPLES = 192
 GPU_BYTES = 12 * 2**30
+BATCH = "batch"
+PARTS = ("images-wait", "images-cpu", "video-wait", "video-cpu", BATCH)
 SMALL = ["--policy.dim_model=32", "--policy.n_heads=2", "--policy.dim_feedforward=64", "--policy.n_encoder_layers=1"]
 SMALL += ["--policy.n_vae_encoder_layers=1"]
+WAIT_SPEED = 1.5
+"""Samples per second of the update that waits, relative to the loader without processes."""
 SHORT = ["--policy.chunk_size=4", "--policy.n_action_steps=4"]
 
 
@@ -111,34 +118,50 @@ def train(policy_config: Any, whole: dict[str, Any], size: int, seed: int) -> fl
         return float(policy.forward(whole)[1]["l1_loss"])
 
 
-def worker_speeds(root: Path, seconds: float) -> dict[str, Any]:
-    """Training with 0, 1, 2, 4 loader processes, and what the probe advises."""
+def worker_speeds(root: Path, device: str, seconds: float) -> dict[str, Any]:
+    """What the probe advises, and afterwards training with 0, 1, 2, 4 loader processes."""
     words = words_of(root, *SMALL, "--policy.pretrained_backbone_weights=null")
+    request = {"words": words, "workers": list(WORKERS), "samples": SAMPLES, "prefetch_factor": 2}
+    request |= {"precision": "fp32", "gradient_checkpointing": False, "seconds": seconds * ROUNDS}
     config = lerobot_config.read_config(words)
     dataset = loader_probe.open_dataset(config)
     chunk_decode.skip_unused_images(dataset)
-    lerobot_config.set_features(config.policy, dataset.meta.features)
-    made = memory_calibration.make_update(config.policy, SAMPLES, "cpu", "fp32", False, False)
+    answer = loader_probe.probe_loader(request | {"with_update": device == "cpu"})
+    if device == "cpu":
+        lerobot_config.set_features(config.policy, dataset.meta.features)
+        update = memory_calibration.make_update(config.policy, SAMPLES, "cpu", "fp32", False, False).update
+        update()
+    else:
+        alone = answer["sweep"][0]["samples_per_second"]
+        update = functools.partial(time.sleep, SAMPLES / (WAIT_SPEED * alone))
+        answer |= loader_probe.sweep(dataset, request, update)
+    report = judge(answer, SAMPLES, 2, 1)
     rounds: dict[int, list[tuple[float, float]]] = {workers: [] for workers in WORKERS}
-    for number in range(ROUNDS):
+    for number in range(TRAINING_ROUNDS):
         for workers, found in rounds.items():
-            found.append(train_for(dataset, made.update, workers, number, seconds))
-    request = {"words": words, "workers": list(WORKERS), "samples": SAMPLES, "prefetch_factor": 2, "with_update": True}
-    request |= {"precision": "fp32", "gradient_checkpointing": False, "seconds": seconds * ROUNDS}
-    answer = loader_probe.probe_loader(request)
-    loader = {row["workers"]: row["samples_per_second"] for row in answer["sweep"]}
-    rows = [
-        {
-            "workers": workers,
-            "samples_per_second": statistics.median(speed for speed, _ in found),
-            "busy_share": statistics.median(share for _, share in found),
-            "loader_samples_per_second": loader[workers],
-        }
-        for workers, found in rounds.items()
-    ]
-    kept = ("decoded_images", "sample_seconds", "sample_seconds_here", "update_samples_per_second")
-    return {"rows": rows, "advised_workers": judge(answer, SAMPLES, 2, 1).advised} | {
-        name: answer[name] for name in kept
+            found.append(train_for(dataset, update, workers, number, seconds))
+    speeds = {workers: statistics.median(speed for speed, _ in found) for workers, found in rounds.items()}
+    kept = ("decoded_images", "sample_seconds", "sample_seconds_here", "update_samples_per_second", "video_backend")
+    return {
+        "rows": [worker_row(row, rounds[row["workers"]], report.verdicts[row["workers"]]) for row in answer["sweep"]],
+        "advised_workers": report.advised,
+        "advised_over_worst": speeds[report.advised] / min(speeds.values()),
+        "advised_over_best": speeds[report.advised] / max(speeds.values()),
+        "findings": list(report.findings),
+        **{name: answer[name] for name in kept},
+    }
+
+
+def worker_row(probed: dict[str, Any], found: list[tuple[float, float]], verdict: str) -> dict[str, Any]:
+    """One number of workers: what the probe measured, and what training was."""
+    return {
+        "workers": probed["workers"],
+        "loader_samples_per_second": probed["samples_per_second"],
+        "probed_samples_per_second": probed["training_samples_per_second"],
+        "verdict": verdict,
+        "samples_per_second": statistics.median(speed for speed, _ in found),
+        "lowest_to_highest": [min(found)[0], max(found)[0]],
+        "busy_share": statistics.median(share for _, share in found),
     }
 
 
@@ -182,30 +205,33 @@ def batch_rows(speeds: dict[int, float], losses: dict[int, list[float]]) -> list
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, required=True, help="parts that it holds are not measured again")
-    parser.add_argument("--seconds", type=float, default=3.0, help="time of one measurement of the loader")
+    parser.add_argument("--seconds", type=float, default=2.0, help="time of one measurement of training")
+    parser.add_argument("--only", nargs="+", default=PARTS, choices=PARTS, help="parts to measure")
     stated = parser.parse_args()
-    torch.set_num_threads(1)
     from importlib.metadata import version
 
     found: dict[str, Any] = {"lerobot": version("lerobot"), "torch": torch.__version__, "machine": platform.machine()}
-    found |= {"cores": os.cpu_count(), "load": {}, "workers": {}}
+    torch.set_num_threads(1)
+    found |= {"cores": os.cpu_count(), "threads": 1, "load": {}, "workers": {}}
     found |= json.loads(stated.json.read_text()) if stated.json.exists() else {}
 
-    def keep(part: str) -> None:
-        found["load"][part] = os.getloadavg()[0]
+    def keep(part: str, load: float) -> None:
+        found["load"][part] = load
         stated.json.write_text(json.dumps(found, indent=2) + "\n")
 
     toy = {"episodes": 4, "steps": 30, "cameras": 1, "fps": 10, "seed": 0}
     with tempfile.TemporaryDirectory() as folder:
-        for kind in ("images", "video"):
-            if kind not in found["workers"]:
-                write(Path(folder) / kind, side=128, video=kind == "video", **toy)
-                found["workers"][kind] = worker_speeds(Path(folder) / kind, stated.seconds)
-                keep(kind)
-        if "batch" not in found:
-            write(Path(folder) / "small", side=32, video=False, **toy)
-            found["batch"] = batch_rows(batch_speeds(), stability(Path(folder) / "small"))
-            keep("batch")
+        for part in stated.only:
+            load, root = os.getloadavg()[0], Path(folder) / part
+            if part == BATCH and BATCH not in found:
+                write(root, side=32, video=False, **toy)
+                found[BATCH] = batch_rows(batch_speeds(), stability(root))
+                keep(part, load)
+            elif part != BATCH and part not in found["workers"]:
+                kind, device = part.split("-")
+                write(root, side=128, video=kind == "video", **toy)
+                found["workers"][part] = worker_speeds(root, device, stated.seconds)
+                keep(part, load)
 
 
 if __name__ == "__main__":

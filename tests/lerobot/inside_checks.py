@@ -121,9 +121,11 @@ def train(policy, batches, phase: str = "", at: int = 0, above: int = 3) -> dict
 
 
 def shortages() -> dict:
+    from batchwright.lerobot import memory_trace
+
     policy, _ = act(*SMALL, *CALM)
     torch.manual_seed(1)
-    batches = [act(*SMALL, *CALM)[1] for _ in range(4)]
+    batches = [memory_trace.make_batch(policy.config, SAMPLES) for _ in range(4)]
     plain, found = train(policy, batches), {}
     for phase in ("forward", "backward", "optimiser step"):
         for at in (0, 2):
@@ -152,14 +154,15 @@ def memory() -> list[dict]:
     from batchwright.lerobot import memory_calibration, memory_trace
 
     found = []
-    for mode in (("fp32", False), ("bf16", True)):
-        config = act_config(*SMALL, side=96)
+    for mode, cameras, side, sizes in ((("fp32", False), 2, 128, (1, 10)), (("bf16", True), 1, 64, (2, 40))):
+        config = act_config(*SMALL, side=side, cameras=cameras)
         traced = memory_trace.trace(config, *mode, foreach=False)
-        for samples in (2, 32):
-            total = max(traced.floor_bytes, traced.fixed_bytes + samples * traced.sample_bytes)
+        for samples in sizes:
+            total = traced.total(samples)
             counted = memory_calibration.real_peak(config, samples, "cpu", *mode, foreach=False)
             case = {"mode": mode, "samples": samples, "traced": total, "counted": counted}
-            found.append(case | {"is_floor": total == traced.floor_bytes})
+            line = traced.fixed_bytes + samples * traced.sample_bytes
+            found.append(case | {"decided_by": {traced.floor_bytes: "floor", line: "line"}.get(total, "small batches")})
     return found
 
 

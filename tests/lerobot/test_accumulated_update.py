@@ -67,4 +67,4 @@ def test_weights_decide_from_which_dataset_samples_come(figures: dict) -> None:
 def test_traced_memory_is_within_5_percent_of_what_the_allocator_counts(figures: dict) -> None:
     for case in figures["memory"]:
         assert case["traced"] == pytest.approx(case["counted"], rel=0.05), case
-    assert {case["is_floor"] for case in figures["memory"]} == {True, False}
+    assert {case["decided_by"] for case in figures["memory"]} == {"floor", "line", "small batches"}

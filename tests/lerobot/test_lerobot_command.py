@@ -104,6 +104,10 @@ def test_a_plan_without_lerobot_uses_figures_that_were_traced_before(tmp_path: P
     assert "no LeRobot was found" in answer.err
 
 
+def test_memory_of_a_probe_is_not_the_setting_of_recurrent_policies(tmp_path: Path) -> None:
+    assert "no LeRobot was found" in refusal(f"lerobot probe --memory --dataset {dataset(tmp_path / 'a')}").err
+
+
 def test_a_version_that_was_never_tried_is_said() -> None:
     assert find_version("0.4.4") is not None
     assert find_version("0.6.1").prefetch_factor == 4  # type: ignore[union-attr]

@@ -1,5 +1,7 @@
 """The advice that follows from a probe of the loader; and a probe of real datasets."""
 
+from dataclasses import replace
+
 import pytest
 
 from batchwright.core.errors import UserError
@@ -7,9 +9,10 @@ from batchwright.lerobot.lerobot_probe import judge, probed_sizes
 from batchwright.planning.memory import PolicyMemory
 
 
-def answer(speeds: dict[int, float], **others: object) -> dict:
+def answer(speeds: dict[int, float], training: dict[int, float] | None = None, **others: object) -> dict:
+    sweep = [{"workers": workers, "samples_per_second": speed} for workers, speed in speeds.items()]
     found = {
-        "sweep": [{"workers": workers, "samples_per_second": speed} for workers, speed in speeds.items()],
+        "sweep": [row | {"training_samples_per_second": (training or {}).get(row["workers"])} for row in sweep],
         "update_samples_per_second": None,
         "decoded_images": 1,
         "sample_seconds": 0.005,
@@ -33,12 +36,18 @@ def test_the_fewest_workers_within_a_tenth_of_the_best_are_advised() -> None:
 
 
 def test_workers_that_the_update_cannot_use_are_not_advised() -> None:
-    # The update takes 20 samples per second: 1 worker supplies 18 of them, and without workers 1 / (1/10 + 1/20) = 6.7.
-    report = judge(answer({0: 10, 1: 18, 2: 30, 4: 32}, update_samples_per_second=20.0), 8, 2, 10**6)
-    assert report.advised == 1
-    assert report.verdicts[0] == "starved (33% of the best)"
-    # An update that takes 1 sample per second waits for nobody.
-    assert judge(answer({0: 10, 1: 18}, update_samples_per_second=1.0), 8, 2, 10**6).advised == 0
+    training = {0: 6.7, 1: 18.0, 2: 20.0, 4: 20.0}
+    report = judge(answer({0: 10, 1: 18, 2: 30, 4: 32}, training, update_samples_per_second=20.0), 8, 2, 10**6)
+    assert report.advised == 1  # 18 of 20
+    assert report.verdicts[0] == "starved (34% of the best)"
+
+
+def test_workers_that_take_cores_from_the_update_are_too_many() -> None:
+    # By themselves 2 workers load four times as fast; the update is on the same cores and slows down.
+    training = {0: 50.0, 1: 31.0, 2: 31.0}
+    report = judge(answer({0: 250, 1: 500, 2: 1000}, training, update_samples_per_second=60.0), 8, 2, 10**6)
+    assert report.advised == 0
+    assert report.verdicts[1] == "too many (62% of the best)"
 
 
 def test_the_chunk_defect_is_found_where_it_is_and_only_there() -> None:
@@ -59,6 +68,10 @@ def test_memory_is_measured_at_sizes_that_the_optimiser_does_not_hide() -> None:
     # 1.15 x 1000 MB = 600 MB + 5.5 x 100 MB: 6 samples, and twice as many.
     assert probed_sizes(traced, planned=24, fits=50) == (6, 12)
     assert probed_sizes(PolicyMemory(600e6, 100e6, "", ""), planned=24, fits=50) == (4, 8)
+    # Small batches follow 800 MB + 80 MB x samples: from 10 samples on that is the lower line.
+    bent = replace(traced, small_batches=((800e6, 80e6),))
+    assert probed_sizes(bent, planned=24, fits=50) == (10, 20)
+    assert probed_sizes(bent, planned=24, fits=19) == (6, 12)
     with pytest.raises(UserError, match="12 samples would tell what one takes, and 11 fit"):
         probed_sizes(traced, planned=24, fits=11)
 

@@ -8,7 +8,7 @@ from batchwright.lerobot.lerobot_python import LeRobotPython
 from batchwright.lerobot.trace_cache import NUMBERS, TraceCache
 
 QUESTION = {"words": ["--policy.type=act"], "cameras": 3}
-ANSWER = {"traced": [dict.fromkeys(NUMBERS, 7)]}
+ANSWER = {"traced": [dict.fromkeys(NUMBERS, 7) | {"small_batches": [[5, 3]]}]}
 PYTHON = LeRobotPython("python", "0.4.4", ("torch 2.13.0",))
 
 

@@ -1,6 +1,7 @@
 """Dataset plans: workers, memory as fixed + per sample, accumulation at a constant effective batch."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from batchwright.core.errors import UserError
 from batchwright.core.machine import GIB
+from batchwright.planning.memory import PolicyMemory
 from batchwright.planning.plan import Plan
 from run_batchwright import plan
 
@@ -205,3 +207,14 @@ def test_micro_batches_of_a_large_update_leave_room_for_the_samples_that_wait() 
     # 4000 samples of 3 x 224 x 224 x 3 x 4 B are 7.2 GB, which lie on the GPU beside the micro-batch.
     assert found["memory_use"] <= 0.9
     assert found["samples_per_step"] < found["largest_samples_per_step"] / 2
+
+
+def test_small_batches_need_what_their_own_line_says() -> None:
+    memory = PolicyMemory(600e6, 100e6, "", "", small_batches=((800e6, 80e6),))
+    assert memory.total(4) == 1120e6  # 800 + 4 x 80, above 600 + 4 x 100
+    assert memory.total(20) == 2600e6
+    assert memory.largest(1199e6, share=1.0) == 4  # the other line would allow 5
+    assert memory.largest(2650e6, share=1.0) == 20
+    # Of 8 samples 4 wait: 800 + 4 x 80 + 4 x 10.
+    assert replace(memory, input_bytes=10e6).total(4, 8) == 1160e6
+    assert replace(memory, input_bytes=10e6).largest(1160e6, share=1.0, samples_per_update=8) == 4

@@ -221,7 +221,9 @@ def finish_dataset_run(
 
 def _probe(own: list[str], extra: list[str]) -> int:
     parser = _parser("probe")
-    parser.add_argument("--memory", action="store_true", help="measure the memory of real updates on this machine")
+    # The setting `memory` is another one: that of recurrent policies.
+    what = "measure the memory of real updates on this machine"
+    parser.add_argument("--memory", action="store_true", dest="real_updates", help=what)
     parser.add_argument("--seconds", default="5", metavar="X", help="time of one measurement (5)")
     parser.add_argument("--loader-only", action="store_true", help="leave the update out: measure the loader alone")
     asked = Asked(parser, own, extra, needs_lerobot=True)
@@ -229,7 +231,7 @@ def _probe(own: list[str], extra: list[str]) -> int:
     from batchwright.lerobot import lerobot_probe
 
     report: LoaderReport | MemoryReport
-    if asked.stated["memory"]:
+    if asked.stated["real_updates"]:
         report = lerobot_probe.calibrate(asked.resolved, asked.request, asked.python)
     else:
         options = asked.stated["seconds"], asked.stated["loader_only"]

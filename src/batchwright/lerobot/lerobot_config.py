@@ -19,6 +19,7 @@ def read_config(words: list[str]) -> Any:
     def take(cfg: Any) -> Any:
         return cfg
 
+    skip_help_texts()
     take.__annotations__["cfg"] = TrainPipelineConfig  # the parser reads it, and wants the class itself
     before, sys.argv = sys.argv, [PROGRAM, *words]
     try:
@@ -35,6 +36,14 @@ def read_config(words: list[str]) -> Any:
         ) from leaving
     finally:
         sys.argv = before
+
+
+def skip_help_texts() -> None:
+    """Stops LeRobot's parser from reading the source of every setting for its help text, which takes seconds."""
+    from draccus.wrappers import docstring
+
+    nothing = docstring.AttributeDocString()
+    docstring.get_attribute_docstring = lambda some_dataclass, field_name: nothing
 
 
 def set_features(policy: Any, features: dict[str, Any]) -> None:

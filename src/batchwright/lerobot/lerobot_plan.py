@@ -159,6 +159,7 @@ def _policy_memory(case: dict[str, Any], gpu: bool) -> PolicyMemory:
         sample_reason="traced at the shapes of the data",
         floor_bytes=case["floor_bytes"] + workspace,
         input_bytes=case["input_bytes"],
+        small_batches=tuple((fixed + workspace, sample) for fixed, sample in case["small_batches"]),
     )
 
 

@@ -20,6 +20,8 @@ WITHIN = 0.10
 MOST_PROBED = 16
 LARGEST_BATCH = 16
 ABOVE_FLOOR = 1.15
+MOST_COUNTED = 64
+"""Samples of a real update whose memory is counted, where fewer would do too."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +50,15 @@ class LoaderReport:
     def __str__(self) -> str:
         lines = [f"loader, batches of {self.samples} samples", "", "workers   loader  training  verdict"]
         for row in self.sweep:
-            speed = row["samples_per_second"]
-            trained = training_speed(row["workers"], speed, self.update_speed)
-            lines.append(f"{row['workers']:>7}  {speed:>7.1f}  {trained:>8.1f}  {self.verdicts[row['workers']]}")
+            speed, verdict = row["samples_per_second"], self.verdicts[row["workers"]]
+            lines.append(f"{row['workers']:>7}  {speed:>7.1f}  {training_speed(row):>8.1f}  {verdict}")
         lines.append("")
         if self.update_speed is None:
             lines.append("samples per second; the update was not measured")
         else:
             lines.append(
-                f"samples per second; the update takes {self.update_speed:.1f}. Training is the slower of both; "
-                "without workers, one waits for the other."
+                f"samples per second. The loader by itself, and training with it; the update by itself takes "
+                f"{self.update_speed:.1f}."
             )
         lines += ["", f"take: --workers {self.advised}"]
         if self.findings:
@@ -91,13 +92,10 @@ def probe(
     return judge(answer, samples, prefetch, request.datasets[0].frame_bytes)
 
 
-def training_speed(workers: int, loader_speed: float, update_speed: float | None) -> float:
-    """Samples per second of training: loader processes work while the update does, without them it waits."""
-    if update_speed is None:
-        return loader_speed
-    if workers == 0:
-        return 1 / (1 / loader_speed + 1 / update_speed)
-    return min(loader_speed, update_speed)
+def training_speed(row: dict[str, Any]) -> float:
+    """Samples per second of training at one number of workers; of the loader where the update was left out."""
+    measured = row["training_samples_per_second"]
+    return float(row["samples_per_second"] if measured is None else measured)
 
 
 def _seconds(text: str) -> float:
@@ -118,7 +116,7 @@ def _counts(cores: int, stated: int | None) -> list[int]:
 def judge(answer: dict[str, Any], samples: int, prefetch: int, frame_bytes: int) -> LoaderReport:
     """The advice that follows from the measurements."""
     sweep, update = tuple(answer["sweep"]), answer["update_samples_per_second"]
-    trained = {row["workers"]: training_speed(row["workers"], row["samples_per_second"], update) for row in sweep}
+    trained = {row["workers"]: training_speed(row) for row in sweep}
     best = max(trained.values())
     advised = min(workers for workers, speed in trained.items() if speed >= (1 - WITHIN) * best)
     verdicts = {}
@@ -208,9 +206,15 @@ def calibrate(resolved: Resolved, request: LeRobotRequest, python: LeRobotPython
 
 
 def probed_sizes(traced: PolicyMemory, planned: int, fits: int) -> tuple[int, int]:
-    """Two batch sizes that fit and need more than the optimiser's step does, which would hide what a sample takes."""
+    """Two batch sizes that fit and need more than the optimiser's step does, which would hide what a sample takes.
+
+    Where memory allows, both are large enough for the line that larger batches follow.
+    """
     above = math.ceil((ABOVE_FLOOR * traced.floor_bytes - traced.fixed_bytes) / traced.sample_bytes)
     low = max(1, above, min(planned, LARGEST_BATCH) // 4)
+    straight = (size for size in range(low, MOST_COUNTED // 2 + 1) if traced.line(size)[0] == traced.fixed_bytes)
+    larger = next(straight, low)
+    low = larger if 2 * larger <= fits else low
     if 2 * low > fits:
         raise UserError(
             f"{2 * low} samples would tell what one takes, and {fits} fit: below that the optimiser's step takes more "

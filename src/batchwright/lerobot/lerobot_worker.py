@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
-from batchwright.lerobot import torchvision_schemas
+from batchwright.lerobot import lerobot_config, torchvision_schemas
 from batchwright.lerobot.dataset_settings import DatasetSettings
 from batchwright.lerobot.lerobot_checkpoints import CheckpointWriter, SavedUpdate, last_checkpoint
 from batchwright.planning.memory_ladder import Rung
@@ -125,6 +125,7 @@ class Worker:
         for name, part in replaced.items():
             setattr(module, name, part)
         self._capture_config(module)
+        lerobot_config.skip_help_texts()
         if self.record is not None:
             self._restore(self.record)
         sys.argv = ["lerobot-train", *self._words()]

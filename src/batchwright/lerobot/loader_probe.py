@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ WARM_BATCHES = 1
 
 
 def probe_loader(request: dict[str, Any]) -> dict[str, Any]:
-    """Samples per second at each number of workers and of the update; decoded images, times of one sample, backend."""
+    """Samples per second at each number of workers, alone and in training; decoded images, times of one sample."""
     from batchwright.lerobot.chunk_decode import count_decoded, skip_unused_images
     from batchwright.lerobot.lerobot_config import read_config
 
@@ -22,12 +23,12 @@ def probe_loader(request: dict[str, Any]) -> dict[str, Any]:
     dataset = open_dataset(config)
     plain = {"decoded_images": count_decoded(dataset, 0), "sample_seconds": _sample_seconds(dataset)}
     skips = skip_unused_images(dataset)  # as in training
+    update = _make_update(config, dataset, request) if request["with_update"] else None
     shm = shutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else None
     return {
         **plain,
         "sample_seconds_here": _sample_seconds(dataset) if skips else plain["sample_seconds"],
-        "sweep": _sweep(dataset, request),
-        "update_samples_per_second": _update_speed(config, dataset, request) if request["with_update"] else None,
+        **sweep(dataset, request, update),
         "chunk_size": config.policy.chunk_size,
         "image_keys": list(dataset.meta.image_keys),
         "video_keys": list(dataset.meta.video_keys),
@@ -49,19 +50,35 @@ def open_dataset(config: Any) -> Any:
     return LeRobotDataset(config.dataset.repo_id, delta_timestamps=deltas, video_backend=backend, **place)
 
 
-def _sweep(dataset: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
-    """The median of the rounds for each number of workers."""
-    found: dict[int, list[float]] = {workers: [] for workers in request["workers"]}
+def sweep(dataset: Any, request: dict[str, Any], update: Callable[[], None] | None) -> dict[str, Any]:
+    """Samples per second for each number of workers, medians of the rounds, and of the update by itself.
+
+    With an update each number is measured in training too: on a CPU, loader and update compete for the cores.
+    """
+    update_seconds = None if update is None else _seconds_of(update, request["seconds"])
+    loader: dict[int, list[float]] = {workers: [] for workers in request["workers"]}
+    training: dict[int, list[float]] = {workers: [] for workers in request["workers"]}
     for number in range(ROUNDS):
-        for workers, speeds in found.items():
-            speeds.append(_measure(dataset, workers, number, request))
-    return [
-        {"workers": workers, "samples_per_second": statistics.median(speeds), "rounds": speeds}
-        for workers, speeds in found.items()
+        for workers in request["workers"]:
+            loader[workers].append(_measure(dataset, workers, number, request, None))
+            if update is not None and (number == 0 or update_seconds < request["seconds"]):
+                training[workers].append(_measure(dataset, workers, number, request, update))
+    rows = [
+        {
+            "workers": workers,
+            "samples_per_second": statistics.median(speeds),
+            "training_samples_per_second": statistics.median(training[workers]) if update is not None else None,
+            "rounds": speeds,
+        }
+        for workers, speeds in loader.items()
     ]
+    speed = None if update_seconds is None else request["samples"] / update_seconds
+    return {"sweep": rows, "update_samples_per_second": speed}
 
 
-def _measure(dataset: Any, workers: int, seed: int, request: dict[str, Any]) -> float:
+def _measure(
+    dataset: Any, workers: int, seed: int, request: dict[str, Any], update: Callable[[], None] | None
+) -> float:
     """Samples per second of one number of workers: batches are drawn at random for some seconds, after the first."""
     import torch
 
@@ -80,12 +97,14 @@ def _measure(dataset: Any, workers: int, seed: int, request: dict[str, Any]) -> 
     samples, start_seconds = 0, time.perf_counter()
     while samples == 0 or time.perf_counter() - start_seconds < request["seconds"] / ROUNDS:
         next(batches)
+        if update is not None:
+            update()
         samples += request["samples"]
-    return samples / (time.perf_counter() - start_seconds)
+    return float(samples / (time.perf_counter() - start_seconds))
 
 
-def _update_speed(config: Any, dataset: Any, request: dict[str, Any]) -> float:
-    """Samples per second that updates of this policy take, on the GPU where there is one."""
+def _make_update(config: Any, dataset: Any, request: dict[str, Any]) -> Callable[[], None]:
+    """An update of this policy, on the GPU where there is one."""
     import torch
 
     from batchwright.lerobot import memory_calibration
@@ -95,16 +114,25 @@ def _update_speed(config: Any, dataset: Any, request: dict[str, Any]) -> float:
     set_features(policy, dataset.meta.features)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     mode = request["precision"], request["gradient_checkpointing"], device == "cuda"
-    update = memory_calibration.make_update(policy, request["samples"], device, *mode).update
-    update()
-    times: list[float] = []
-    while not times or (sum(times) < request["seconds"] and len(times) < 50):
-        start_seconds = time.perf_counter()
-        update()
+    made = memory_calibration.make_update(policy, request["samples"], device, *mode)
+
+    def update() -> None:
+        made.update()
         if device == "cuda":
             torch.cuda.synchronize()
+
+    return update
+
+
+def _seconds_of(update: Callable[[], None], limit_seconds: float) -> float:
+    """The median time of an update, after the first."""
+    update()
+    times: list[float] = []
+    while not times or (sum(times) < limit_seconds and len(times) < 50):
+        start_seconds = time.perf_counter()
+        update()
         times.append(time.perf_counter() - start_seconds)
-    return float(request["samples"] / statistics.median(times))
+    return statistics.median(times)
 
 
 def _sample_seconds(dataset: Any, least_seconds: float = 1.0) -> float:

@@ -7,7 +7,7 @@ workspaces of cuDNN and cuBLAS, and what the allocator holds back.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,13 +18,17 @@ from batchwright.lerobot import activation_checkpointing
 from batchwright.lerobot.live_memory import LiveMemory
 from batchwright.lerobot.smolvlm_stand_in import without_files
 
-SLOPE_SAMPLES = (32, 64)
-"""Batch sizes between which the bytes per sample are measured: both need far more than the floor."""
+TRACED_SAMPLES = (2, 4, 8, 16, 32, 64)
+"""Batch sizes whose peaks are traced. Between two of them, and above the last, memory is a straight line."""
 
 
 @dataclass(frozen=True)
 class TracedMemory:
-    """Peak = max(floor, fixed + sample x micro-batch + input x samples that wait for their micro-batch)."""
+    """Peak = max(floor, fixed + sample x micro-batch + input x samples that wait for their micro-batch).
+
+    At small batches one of `small_batches`, (fixed, sample) too, is higher: activations are freed while gradients
+    appear, so that the peak moves from the start of the backward pass to its end as batches become smaller.
+    """
 
     floor_bytes: int
     """Of the optimiser's step, whatever the batch."""
@@ -34,26 +38,42 @@ class TracedMemory:
     """Of one sample as it comes out of the loader, on the device."""
     parameters: int
     trainable: int
+    small_batches: tuple[tuple[int, int], ...] = ()
 
-    def to_dict(self) -> dict[str, int]:
+    def total(self, samples: int) -> int:
+        """The peak of a whole batch in bytes."""
+        lines = ((self.fixed_bytes, self.sample_bytes), *self.small_batches)
+        return max(self.floor_bytes, *(fixed + samples * sample for fixed, sample in lines))
+
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def trace(policy_config: Any, precision: str, checkpointing: bool, foreach: bool) -> TracedMemory:
     """The memory of training a policy of LeRobot whose features are set; `foreach` as AdamW does it on a GPU."""
     with FakeTensorMode(allow_non_fake_inputs=True), torch.device("cpu"):
-        sizes = (1, *SLOPE_SAMPLES)
+        sizes = (1, *TRACED_SAMPLES)
         counted = count_updates(policy_config, sizes, precision, checkpointing, foreach, LiveMemory(fake=True))
-    floor, low, high = counted.peak_bytes
-    sample = (high - low) / (SLOPE_SAMPLES[1] - SLOPE_SAMPLES[0])
+    floor, *peaks = counted.peak_bytes
+    *small, (fixed, sample) = _lines_between(TRACED_SAMPLES, peaks)
     return TracedMemory(
         floor_bytes=floor,
-        fixed_bytes=round(low - SLOPE_SAMPLES[0] * sample),
-        sample_bytes=round(sample),
+        fixed_bytes=fixed,
+        sample_bytes=sample,
+        small_batches=tuple(line for line in small if 0 < line[1] < sample),
         input_bytes=counted.input_bytes,
         parameters=counted.parameters,
         trainable=counted.trainable,
     )
+
+
+def _lines_between(sizes: Sequence[int], peaks: Sequence[int]) -> list[tuple[int, int]]:
+    """(fixed, sample) of the line through each pair of neighbours; the curve is convex, so the highest line holds."""
+    lines = []
+    for low, high, first, second in zip(sizes, sizes[1:], peaks, peaks[1:], strict=False):
+        sample = (second - first) / (high - low)
+        lines.append((round(first - low * sample), round(sample)))
+    return lines
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ def _is_whole(answer: Any) -> bool:
         isinstance(cases, list)
         and bool(cases)
         and all(isinstance(case, dict) and all(isinstance(case.get(name), int) for name in NUMBERS) for case in cases)
+        and all(isinstance(case.get("small_batches"), list) for case in cases)
     )
 
 

@@ -102,6 +102,8 @@ def _memories(ledger: Ledger, policy: str, task: DatasetTask) -> dict[tuple[str,
     for precision, checkpointing in MODES:
         traced = (task.memory or {}).get((precision, checkpointing))
         memory = traced or traced_memory(policy, cameras, side, precision, checkpointing)
+        if fixed is not None or sample is not None:
+            memory = replace(memory, small_batches=())
         if fixed is not None:
             memory = replace(memory, fixed_bytes=fixed * 1e6, fixed_reason=ledger.place("fixed_mb"), floor_bytes=0.0)
         if sample is not None:
@@ -135,13 +137,9 @@ def _settle_batch(
             f"{GOOD_SHARE:.0%}.",
             [*_modes_that_fit(ledger, memories, limit), f"--gpu-memory-gb {math.ceil(need / GOOD_SHARE / GIB)}"],
         )
-    ledger.settle(
-        "largest_samples_per_step",
-        fits,
-        "samples",
-        f"({GOOD_SHARE:.0%} of {show_bytes(limit)} {where} - {show_bytes(memory.fixed_bytes)}) / "
-        f"{show_bytes(memory.sample_bytes)}",
-    )
+    fixed, one = (show_bytes(part) for part in memory.line(fits))
+    reason = f"({GOOD_SHARE:.0%} of {show_bytes(limit)} {where} - {fixed}) / {one}"
+    ledger.settle("largest_samples_per_step", fits, "samples", reason)
     start, why = _careful_start(ledger, policy, fits)
     fits = memory.largest(limit, samples_per_update=_share(ledger, ledger.stated("samples_per_update") or 0)) or 1
     micro, effective = _solve_batch(ledger, start, _growing_start(ledger, policy, fits), fits)
@@ -270,7 +268,9 @@ def _settle_memory(
         ledger.settle(name, round(value), "bytes", f"{show_bytes(value)}: {reason}")
     total = memory.total(micro, share)
     waiting = f" + {share - micro} x {show_bytes(memory.input_bytes)} waiting" if share > micro else ""
-    formula = f"{show_bytes(memory.fixed_bytes)} + {micro} x {show_bytes(memory.sample_bytes)}{waiting}"
+    fixed, one = memory.line(micro)
+    formula = f"{show_bytes(fixed)} + {micro} x {show_bytes(one)}{waiting}"
+    formula += "" if fixed == memory.fixed_bytes else ", as traced for small batches,"
     if total <= memory.floor_bytes:
         formula = f"the floor is above {formula}"
     ledger.settle("planned_memory_bytes", round(total), "bytes", f"{formula} = {show_bytes(total)}")

@@ -73,10 +73,20 @@ class PolicyMemory:
     input_bytes: float = 0.0
     """Of one sample as the loader gives it: the whole batch of an update lies on the device."""
     measured: bool = False
+    small_batches: tuple[tuple[float, float], ...] = ()
+    """Further (fixed, sample): small batches peak late in the backward pass, when gradients weigh more."""
 
     def total(self, samples: int, samples_per_update: int = 0) -> float:
         waiting = max(0, samples_per_update - samples)
-        return max(self.floor_bytes, self.fixed_bytes + self.sample_bytes * samples + self.input_bytes * waiting)
+        fixed, sample = self.line(samples)
+        return max(self.floor_bytes, fixed + sample * samples + self.input_bytes * waiting)
+
+    def line(self, samples: int) -> tuple[float, float]:
+        """(fixed, sample) that decide at a micro-batch: those that need most."""
+        return max(self._lines(), key=lambda line: line[0] + line[1] * samples)
+
+    def _lines(self) -> tuple[tuple[float, float], ...]:
+        return ((self.fixed_bytes, self.sample_bytes), *self.small_batches)
 
     def largest(self, memory_bytes: float, share: float = GOOD_SHARE, samples_per_update: int = 0) -> int:
         """The most samples that keep within a share of the memory; 0 where not even the fixed part fits.
@@ -85,9 +95,11 @@ class PolicyMemory:
         """
         if self.floor_bytes > memory_bytes * share:
             return 0
-        free = memory_bytes * share - self.fixed_bytes
-        fits = max(0, math.floor(free / self.sample_bytes))
-        if fits >= samples_per_update or self.sample_bytes <= self.input_bytes:
+        return min(self._fits(memory_bytes * share - fixed, one, samples_per_update) for fixed, one in self._lines())
+
+    def _fits(self, free_bytes: float, sample_bytes: float, samples_per_update: int) -> int:
+        fits = max(0, math.floor(free_bytes / sample_bytes))
+        if fits >= samples_per_update or sample_bytes <= self.input_bytes:
             return fits
         waiting = self.input_bytes * samples_per_update
-        return max(0, math.floor((free - waiting) / (self.sample_bytes - self.input_bytes)))
+        return max(0, math.floor((free_bytes - waiting) / (sample_bytes - self.input_bytes)))
