@@ -3,7 +3,7 @@
 Runs in LeRobot's interpreter: `PYTHONPATH=src .venv-lerobot/bin/python benchmarks/lerobot_claims.py --json FILE`.
 Updates at several batch sizes are timed in CPU seconds of one thread, so that other work on the machine matters little.
 Training at several numbers of loader processes is timed by the clock, each number in turn, and set beside what the
-probe advised before. The update is that of a small ACT on one core, or a wait: like a GPU, it takes no core.
+probe advised before. The update is that of a small ACT on one core or all, or a wait: like a GPU, it takes no core.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ WORKERS, SAMPLES = (0, 1, 2, 4), 8
 STABILITY_SAMPLES = 192
 GPU_BYTES = 12 * 2**30
 BATCH = "batch"
-PARTS = ("images-wait", "images-cpu", "video-wait", "video-cpu", BATCH)
+CORES = torch.get_num_threads()
+PARTS = ("images-wait", "images-cpu", "images-cores", "video-wait", "video-cpu", "video-cores", BATCH)
+"""Data and update: a wait, one core, or all cores, as PyTorch does it where nothing is stated."""
 SMALL = ["--policy.dim_model=32", "--policy.n_heads=2", "--policy.dim_feedforward=64", "--policy.n_encoder_layers=1"]
 SMALL += ["--policy.n_vae_encoder_layers=1"]
 WAIT_SPEED = 1.5
@@ -126,8 +128,8 @@ def worker_speeds(root: Path, device: str, seconds: float) -> dict[str, Any]:
     config = lerobot_config.read_config(words)
     dataset = loader_probe.open_dataset(config)
     chunk_decode.skip_unused_images(dataset)
-    answer = loader_probe.probe_loader(request | {"with_update": device == "cpu"})
-    if device == "cpu":
+    answer = loader_probe.probe_loader(request | {"with_update": device != "wait"})
+    if device != "wait":
         lerobot_config.set_features(config.policy, dataset.meta.features)
         update = memory_calibration.make_update(config.policy, SAMPLES, "cpu", "fp32", False, False).update
         update()
@@ -211,8 +213,7 @@ def main() -> None:
     from importlib.metadata import version
 
     found: dict[str, Any] = {"lerobot": version("lerobot"), "torch": torch.__version__, "machine": platform.machine()}
-    torch.set_num_threads(1)
-    found |= {"cores": os.cpu_count(), "threads": 1, "load": {}, "workers": {}}
+    found |= {"cores": os.cpu_count(), "load": {}, "workers": {}}
     found |= json.loads(stated.json.read_text()) if stated.json.exists() else {}
 
     def keep(part: str, load: float) -> None:
@@ -223,6 +224,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for part in stated.only:
             load, root = os.getloadavg()[0], Path(folder) / part
+            torch.set_num_threads(CORES if part.endswith("-cores") else 1)
             if part == BATCH and BATCH not in found:
                 write(root, side=32, video=False, **toy)
                 found[BATCH] = batch_rows(batch_speeds(), stability(root))

@@ -617,9 +617,10 @@ def lerobot_claims(report: dict[str, Any]) -> str:
             _claimed_batches(report["batch"]),
             "Loader processes, batches of 8, one camera of 128 x 128, without images that LeRobot decodes and throws "
             "away. The source claims 40%, 80%, 95% and 93% use of a GPU with 2, 8, 16 and 24 workers on 32 cores. "
-            'The update is that of a small ACT on the CPU, or a wait that takes no core, as a GPU would ("wait", 1.5 '
-            "times as fast as the loader without processes). The probe advised before training was measured; training "
-            "is the median of 5 rounds, each number of workers in turn. Busy is the share of time in the update.",
+            'The update is that of a small ACT on one core ("cpu") or on all ("cores", what PyTorch does by itself), '
+            'or a wait that takes no core, as a GPU would ("wait", 1.5 times as fast as the loader without processes). '
+            "The probe advised before training was measured; training is the median of 5 rounds, each number of "
+            "workers in turn. Busy is the share of time in the update.",
             _claimed_workers(report["workers"]),
             "\n".join(_advice_worth(part, found) for part, found in report["workers"].items()),
             _chunk_defect(report["workers"]),
@@ -660,7 +661,7 @@ def _claimed_workers(parts: dict[str, Any]) -> str:
 
 def _advice_worth(part: str, found: dict[str, Any]) -> str:
     return (
-        f"- {part.replace('-', ', ')}: {found['advised_workers']} workers advised, "
+        f"- {part.replace('-', ', ')}: advised workers {found['advised_workers']}, "
         f"{found['advised_over_worst']:.2f} times the worst choice, {found['advised_over_best']:.0%} of the best."
     )
 
@@ -670,8 +671,7 @@ def _chunk_defect(parts: dict[str, Any]) -> str:
     return (
         f"The image dataset decodes {images['decoded_images']} images for a sample of one camera, "
         f"{1000 * images['sample_seconds']:.0f} ms; without the unused ones it takes "
-        f"{1000 * images['sample_seconds_here']:.1f} ms. The probe named that on both image datasets and on no video "
-        "dataset."
+        f"{1000 * images['sample_seconds_here']:.1f} ms. The probe named that on images and not on video."
         if all((DEFECT in " ".join(found["findings"])) == part.startswith("images") for part, found in parts.items())
         else "The probe was wrong about images that are decoded and thrown away."
     )
