@@ -22,6 +22,7 @@ from batchwright.planning.make import make_plan
 from batchwright.planning.memory_plan import refuse_memory_elsewhere
 from batchwright.planning.network_plan import refuse_small_images
 from batchwright.planning.plan import Plan, TaskFacts
+from batchwright.planning.process_plan import refuse_processes_elsewhere, refuse_spread_units
 
 if TYPE_CHECKING:
     from batchwright.core.run_dir import RunDir
@@ -116,6 +117,7 @@ def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = No
         raise unknown("trainer", trainer, TRAINERS, "--for")
     if trainer is not None:
         refuse_memory_elsewhere(resolved, trainer)
+        refuse_processes_elsewhere(resolved, trainer)
     name = resolved.config.task.env
     task = None
     if name is not None and resolved.config.regime != DATASET:
@@ -278,6 +280,7 @@ def prepare(
     if seeds is not None:
         from batchwright.tuning.seed_runs import prepare_seeds
 
+        refuse_spread_units(made, "--seeds")
         return prepare_seeds(resolved, made, seeds, run_dir)
     return create_run(resolved, made, run_dir).path
 
@@ -338,8 +341,9 @@ def plan_to_train(
         by_episodes = first.get("rollout_episodes") is not None
         stated = [name for name in ("num_envs", "rollout_steps") if resolved.origin(name) is not None]
         # With replay more environments would be another update ratio, or updates that wait longer.
-        fixed = family or stated or by_episodes or replays
-        envs, steps = first["num_envs"], first.get("rollout_steps")
+        spread = first.get("envs_per_process")  # measured as each process has them; their number stays as planned
+        fixed = family or stated or by_episodes or replays or spread
+        envs, steps = spread or first["num_envs"], first.get("rollout_steps")
         counts = (envs,) if fixed else possible_counts(envs, steps, first.get("seq_length", 1))
         keys = () if facts.reward_names else tuple(name for name in component_names(first) if name != REST)
         choice = choose_engine(env, counts, on_message or (lambda text: None), family, keys)
@@ -394,21 +398,73 @@ def resume(
     from_start: bool = False,
     total_steps: int | None = None,
     total_episodes: int | None = None,
+    processes: int | None = None,
 ) -> Result:
     """Goes on with a run from its last good checkpoint; equal, bit for bit, to never having stopped.
 
     `total_steps` (or `total_episodes`, where a run counts those) makes the run longer; what its schedules then do
     differently is printed. `trust` lets code run that the run of somebody else names as its environment. `from_start`
     starts a run anew that lost its checkpoints; its record is kept beside. `env` passes an environment again that the
-    run was given as an object.
+    run was given as an object. `processes` is how many go on with it; as many as planned when not stated.
     """
     keep_programs()
     _pass_again(run, env)
     extend(run, total_steps=total_steps, total_episodes=total_episodes, quiet=quiet, trust=trust)
     from batchwright.runs.recorder import OutputOptions
+    from batchwright.runs.start_processes import is_worker
 
+    together = processes or _planned_processes(run)
+    if together > 1 and not is_worker():
+        _refuse_objects(network, callback, env)
+        return _train_in_processes(run, together, quiet, writers, lines, trust, from_start)
     options = OutputOptions(quiet=quiet, writers=writers, lines=lines)
     return _train_and_report(run, options, network, trust, from_start, callback)
+
+
+def _planned_processes(run: str | Path) -> int:
+    from batchwright.core.run_dir import RunDir
+
+    return _settings_of(RunDir.open(run)).config.experience.processes or 1
+
+
+def _refuse_objects(network: Any, callback: Any, env: Any) -> None:
+    """Refuses what lives in this process alone."""
+    for name, value in (("network", network), ("callback", callback), ("env", env)):
+        if value is not None:
+            raise UserError(
+                f"{name}= is an object of this process; those of --processes start anew and would not have it.",
+                [f"leave out {name}=", "processes=1"],
+            )
+
+
+def _train_in_processes(
+    run: str | Path, processes: int, quiet: bool, writers: tuple[str, ...], lines: str, trust: bool, from_start: bool
+) -> Result:
+    """Trains a run in processes of its own on this machine; their parent waits, and reads the result from the run."""
+    from batchwright.planning.process_plan import with_processes
+    from batchwright.runs.launch import open_run
+    from batchwright.runs.process_result import result_of
+    from batchwright.runs.start_processes import INTERRUPTED, ProcessesFailed, local_place, run_processes
+
+    with_processes(open_run(run)[2], processes)  # refused here, once
+    words = ["resume", str(run), *(["--quiet"] if quiet else []), *(["--writers", *writers] if writers else [])]
+    words += ["--lines", lines, *(["--trust"] if trust else []), *(["--from-start"] if from_start else [])]
+    try:
+        run_processes(words, local_place(processes))
+    except ProcessesFailed as error:
+        if error.code != INTERRUPTED:
+            raise
+        return result_of(run, interrupted=True)
+    return result_of(run, interrupted=False)
+
+
+def train_as_follower() -> int:
+    """Trains in a process that is not the first of several; returns the exit code."""
+    from batchwright.regimes import make_learner
+    from batchwright.runs.process_group import current_group
+    from batchwright.runs.silent_run import train_silently
+
+    return train_silently(make_learner, current_group())
 
 
 def _pass_again(run: str | Path, env: Any) -> None:
@@ -558,6 +614,7 @@ def tune(
     request.check()
     on_message = _print_now if not quiet else _say_nothing
     resolved, made = plan_to_train(env, preset, config, None if quiet else print, **settings)
+    refuse_spread_units(made, "tune")
     task = task_facts(describe(env))
     result = start_tuning(request, resolved, made, probe_machine(), task, tuple(settings), objective, on_message)
     if result is not None:

@@ -15,6 +15,7 @@ from batchwright.config.schema import FIELDS, flag_of
 from batchwright.config.values import check
 from batchwright.core.errors import UserError
 from batchwright.core.seed_folder import is_seed_folder, seed_paths
+from batchwright.runs.start_processes import ProcessesFailed, ProcessPlace, is_worker, launched_place, run_processes
 from batchwright.tuning.tuning_ledger import is_tuning
 from batchwright.watch.lines import LINES, PLAIN
 
@@ -41,7 +42,13 @@ def train(words: list[str]) -> int:
     add_device(parser)
     parser.add_argument("--seeds", metavar="N", help="train this setting over N seeds into one folder with one report")
     _add_workers(parser)
+    add_launcher(parser)
     stated = parser.read(words)
+    place = _launched(stated, stated["processes"])
+    if place is not None and not is_worker():
+        return _run_launched(["train", *words], place)
+    if is_follower():
+        return follow()
     env = stated.pop("env")
     if env is None:
         raise UserError("train needs an environment.", ["batchwright train CartPole-v1", "batchwright envs"])
@@ -51,6 +58,11 @@ def train(words: list[str]) -> int:
     seeds, workers, device = (stated.pop(name) for name in ("seeds", "workers", "device"))
     if lines != PLAIN and seeds is not None:
         raise UserError("--lines is for one run; of several seeds only the results are shown.", ["leave out --lines"])
+    if device is not None and (stated["processes"] or "1") != "1":
+        raise UserError(
+            "--device is for one process; several choose theirs by JAX's variables.",
+            ["JAX_PLATFORMS=cpu batchwright ...", "leave out --device"],
+        )
     if workers is not None and seeds is None:
         raise UserError("--workers trains several seeds side by side.", [f"--seeds 5 --workers {workers}"])
     count, side_by_side = whole("--seeds", seeds, 1) if seeds else None, whole("--workers", workers or "1", 1)
@@ -76,6 +88,11 @@ def resume(words: list[str]) -> int:
     """`batchwright resume RUN`."""
     _refuse_numbers(words)
     stated = _resume_parser().read(words)
+    place = _launched(stated, stated["processes"])
+    if place is not None and not is_worker():
+        return _run_launched(["resume", *words], place)
+    if is_follower():
+        return follow()
 
     from batchwright.api import is_reward_run
     from batchwright.api import resume as resume_run
@@ -97,6 +114,7 @@ def resume(words: list[str]) -> int:
         return _resume_reward(run, stated, quiet)
     allowed: dict[str, Any] = {"trust": may_run_code(run, stated["trust"]), "from_start": stated["from_start"]}
     allowed |= {**_lengths(stated), "lines": stated["lines"]}
+    allowed["processes"] = None if stated["processes"] is None else whole("--processes", stated["processes"], 1)
     return finish(lambda: resume_run(run, quiet=quiet, writers=stated["writers"], **allowed), stated["json"])
 
 
@@ -114,6 +132,10 @@ def _resume_parser() -> Parser:
     add_trust(parser)
     add_device(parser)
     _add_workers(parser)
+    add_launcher(parser)
+    parser.add_argument(
+        "--processes", metavar="N", help="processes that go on with the run; as planned when not stated"
+    )
     for name in LENGTHS:
         text = "make the run longer, or shorter: its new length in all"
         parser.add_argument(flag_of(name), metavar="N", help=f"{text} {name.removeprefix('total_')}")
@@ -166,12 +188,12 @@ def _lengths(stated: dict[str, Any]) -> dict[str, int]:
 def _refuse_numbers(words: list[str]) -> None:
     """Refuses settings when resuming: a run keeps the numbers of its plan, only its length and output may change."""
     flags = {word.split("=")[0] for word in words}
-    settings = {flag_of(name) for name in FIELDS if name not in LENGTHS}
+    settings = {flag_of(name) for name in FIELDS if name not in (*LENGTHS, "processes")}
     stated = sorted(flags & settings | flags & {"--preset", "--config"})
     if stated:
         raise UserError(
             f"{stated[0]} cannot change in a run that has begun: its numbers are those of its plan.json. "
-            "--total-steps, --quiet, --json and --writers may change.",
+            "--total-steps, --processes, --quiet, --json and --writers may change.",
             [f"leave out {stated[0]}", f"batchwright train ENV {stated[0]} ... --init-from RUN"],
         )
 
@@ -188,6 +210,43 @@ def _add_output(parser: Parser) -> None:
     parser.add_argument(
         "--writers", nargs="+", default=(), metavar="NAME", help="also write metrics to csv, tensorboard, wandb, mlflow"
     )
+
+
+def add_launcher(parser: Parser) -> None:
+    parser.add_argument("--coordinator", metavar="HOST:PORT", help="where process 0 listens; stated by a launcher")
+    parser.add_argument("--process-id", metavar="K", help="number of this process, from 0; stated by a launcher")
+
+
+def _launched(stated: dict[str, Any], processes: str | None) -> ProcessPlace | None:
+    """The process that a launcher starts with this command; None where there is no launcher."""
+    coordinator, number = stated.pop("coordinator"), stated.pop("process_id")
+    return launched_place(coordinator, number, None if processes is None else whole("--processes", processes, 1))
+
+
+def _run_launched(words: list[str], place: ProcessPlace) -> int:
+    """Runs a command in the one process that belongs here; returns its exit code."""
+    try:
+        run_processes(words, place)
+    except ProcessesFailed as error:
+        if error.said:
+            return error.code
+        raise
+    return 0
+
+
+def is_follower() -> bool:
+    """Whether this is one of several processes that train together, and not the first."""
+    if not is_worker():
+        return False
+    from batchwright.runs.process_group import current_group
+
+    return not current_group().is_first
+
+
+def follow() -> int:
+    from batchwright.api import train_as_follower
+
+    return train_as_follower()
 
 
 def add_device(parser: Parser) -> None:
@@ -242,6 +301,10 @@ def finish(work: Callable[[], Result | RewardResult], as_json: bool) -> int:
         # Progress lines must not mix with the JSON.
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
             result = work()
+    except ProcessesFailed as error:
+        if error.said:
+            return error.code
+        raise
     except DivergedError as error:
         print(f"error: training diverged and could not be rescued: {error}.", file=sys.stderr)
         fixes = error.fixes or ("fix the environment's observations and rewards", "batchwright doctor --checklist")

@@ -93,6 +93,13 @@ class Experience:
     """How much is collected between updates, and how it is split into minibatches."""
 
     num_envs: int | None = count("environments stepped in parallel", "envs", BOTH_RL, high=10**8)
+    processes: int | None = count(
+        "processes that train together: each has its share of the environments, or of the samples of an update",
+        "processes",
+        (ON_POLICY, DATASET),
+        high=1024,
+    )
+    devices: int | None = count("devices of each process that share its updates", "devices", (ON_POLICY,), high=4096)
     rollout_steps: int | None = count("steps of each environment per iteration", "steps", BOTH_RL, high=10**9)
     rollout_episodes: int | None = count("whole episodes per rollout, instead of steps", "episodes", (ON_POLICY,))
     num_agents: int | None = count("agents in each environment", "agents", (ON_POLICY,), high=10**6)
@@ -365,9 +372,6 @@ class Dataset:
     image_size: int | None = count("pixels along one side of an image", "pixels", (DATASET,), low=16, high=8192)
     datasets: int | None = count("datasets mixed in one run", "datasets", (DATASET,), high=10_000)
     dataset: str | None = setting("dataset in LeRobot's format: a folder, or a name on the hub", regimes=(DATASET,))
-    processes: int | None = count(
-        "training processes, one per GPU, that share the samples of an update", "processes", (DATASET,), high=1024
-    )
     grow: bool | None = setting("let the micro-batch grow while memory allows", regimes=(DATASET,))
     total_updates: int | None = count("optimiser updates of the whole run", "updates", (DATASET, RECORDED))
     sample_mb: float | None = setting("measured memory of one sample in MB", low=1e-3, high=1e6, regimes=(DATASET,))

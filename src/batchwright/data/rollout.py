@@ -66,3 +66,6 @@ class CollectResult(NamedTuple):
     """Steps of the environments that belong to the rollout, resets included."""
     surplus_steps: int = 0
     """Steps played beyond the wanted episodes: in no loss and no statistic."""
+    all_rewards: Rollout | None = None
+    """Rewards and flags of the environments of all processes, with neither observations nor actions; None where this
+    process has them all."""

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from batchwright.core.errors import UserError, unknown
 from batchwright.envs import spaces
-from batchwright.envs.masks import Activity
+from batchwright.envs.masks import Activity, choice_groups
 from batchwright.envs.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Spec
 
 FORBIDDEN = -1e30
@@ -112,3 +112,9 @@ def _condition(
         )
     first = ranges[0].start
     return Condition(slice(at, at + count), tuple(int(value) - first for value in values), numbers // count)
+
+
+def empty_masks(spec: Spec, mask_TNM: jax.Array, valid_TN: jax.Array) -> jax.Array:
+    """How many transitions had a choice with nothing allowed."""
+    groups = [mask_TNM[..., part].any(-1) for _, part in choice_groups(spec)]
+    return jnp.sum(~jnp.stack(groups, -1).all(-1) & valid_TN)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from batchwright.on_policy.algorithms import Targets
 from batchwright.on_policy.component_stats import reward_columns
 from batchwright.on_policy.on_policy_settings import UpdateSettings
 from batchwright.on_policy.on_policy_state import ComponentScales, Hyper, TrainState, WeightingState
+from batchwright.on_policy.shards import Shards
 
 
 class PolicyInputs(NamedTuple):
@@ -55,9 +56,12 @@ def combine(
     scales: ComponentScales,
 ) -> Combined:
     """How the components of this rollout are weighed; a learned weighting makes one step first."""
-    size = len(settings.components)
-    count = jnp.maximum(rows.weight.sum(), 1.0)
-    magnitude = (jnp.abs(advantage_TNC[..., :size]) * rows.weight[..., None]).sum((0, 1)) / count
+    size, shards = len(settings.components), settings.shards
+    transitions = rows.weight.sum()
+    magnitude = (jnp.abs(advantage_TNC[..., :size]) * rows.weight[..., None]).sum((0, 1))
+    if shards is not None:
+        transitions, magnitude = shards.total(transitions), shards.total(magnitude)
+    magnitude = magnitude / jnp.maximum(transitions, 1.0)
     weight, state = scales.weight * scales.varies[:size], train.weighting
     shown: dict[str, jax.Array] = {}
     if settings.learned_weighting:
@@ -65,7 +69,7 @@ def combine(
         spread = jnp.asarray(scales.spread)
         whole = (weight * spread[:size]).sum()
         stated = weight * spread[:size] / jnp.maximum(whole, 1e-12)
-        gradient = half_gradients(policy, train.params, rows, advantage_TNC / spread)
+        gradient = half_gradients(policy, train.params, rows, advantage_TNC / spread, shards)
         state = take_step(state, magnitude / spread[:size], stated, gradient, jnp.asarray(scales.target) * spread)
         tiers = learned.tiers(state.params, magnitude / spread[:size], stated)
         weight = whole * tiers.product / spread[:size]
@@ -136,14 +140,20 @@ def _optimiser() -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(learned.MAX_NORM), optax.adam(learned.RATE, eps=learned.ADAM_EPS))
 
 
-def half_gradients(policy: Policy, flat: jax.Array, rows: PolicyInputs, advantage_TNC: jax.Array) -> jax.Array:
+def half_gradients(
+    policy: Policy, flat: jax.Array, rows: PolicyInputs, advantage_TNC: jax.Array, shards: Shards | None = None
+) -> jax.Array:
     """Policy gradients [G, C, P] of every column from each half of the environments, at the policy that acted."""
     steps, num_envs = rows.weight.shape
-    first = np.arange(num_envs) % 2 == 0 if num_envs > 1 else (np.arange(steps) < steps // 2)[:, None]
+    first: Any = np.arange(num_envs) % 2 == 0 if num_envs > 1 else (np.arange(steps) < steps // 2)[:, None]
+    first = first if shards is None else shards.even_envs(num_envs)
     half_GTN = jnp.stack([rows.weight * first, rows.weight * ~first])
-    mean_GC = jnp.einsum("gtn,tnc->gc", half_GTN, advantage_TNC) / _count(half_GTN)[:, None]
-    centred = (advantage_TNC[None] - mean_GC[:, None, None]) * half_GTN[..., None]
-    pulled_GCTN = jnp.moveaxis(centred, -1, 1) / _count(half_GTN)[:, None, None, None]
+    sum_GC, count_G = jnp.einsum("gtn,tnc->gc", half_GTN, advantage_TNC), half_GTN.sum((1, 2))
+    if shards is not None:
+        sum_GC, count_G = shards.total(sum_GC), shards.total(count_G)
+    count_G = jnp.maximum(count_G, 1.0)
+    centred = (advantage_TNC[None] - (sum_GC / count_G[:, None])[:, None, None]) * half_GTN[..., None]
+    pulled_GCTN = jnp.moveaxis(centred, -1, 1) / count_G[:, None, None, None]
 
     def log_prob(flat: jax.Array) -> jax.Array:
         out = policy.outputs(flat, rows.inputs)
@@ -151,8 +161,4 @@ def half_gradients(policy: Policy, flat: jax.Array, rows: PolicyInputs, advantag
 
     pull = jax.vjp(log_prob, flat)[1]
     gradient_GCP: jax.Array = jax.vmap(jax.vmap(lambda cotangent: pull(cotangent)[0]))(pulled_GCTN)
-    return gradient_GCP
-
-
-def _count(half_GTN: jax.Array) -> jax.Array:
-    return jnp.maximum(half_GTN.sum((1, 2)), 1.0)
+    return gradient_GCP if shards is None else shards.total(gradient_GCP)

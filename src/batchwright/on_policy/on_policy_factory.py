@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from batchwright.core.errors import UserError
 from batchwright.envs.engines import Engine
@@ -21,8 +22,10 @@ from batchwright.on_policy.on_policy_learner import OnPolicyLearner
 from batchwright.on_policy.on_policy_settings import OnPolicySettings
 from batchwright.on_policy.recurrent_learner import RecurrentLearner
 from batchwright.on_policy.remedies import refuse_unable_to_act
+from batchwright.on_policy.sharded_learner import ShardedLearner, ShardedRecurrentLearner, share_of
 from batchwright.planning.network_plan import OWN_NETWORK
 from batchwright.planning.plan import Plan
+from batchwright.runs.process_group import current_group
 from batchwright.runs.shared_programs import SharedPrograms, make_shared_engine
 
 
@@ -36,6 +39,8 @@ def make_on_policy_learner(
     """The learner of a plan; programs are compiled on first use, spaces that cannot be learned are refused here."""
     refuse_untrainable_on_policy(plan)
     settings = OnPolicySettings.from_plan(plan)
+    group = replace(current_group(), devices=plan.get("devices", 1))
+    settings = share_of(settings, group) if group.shards > 1 else settings
     engine = make_shared_engine(
         programs,
         env,
@@ -52,6 +57,9 @@ def make_on_policy_learner(
     kind = OnPolicyLearner if settings.rollout_episodes is None else EpisodeLearner
     kind = RecurrentLearner if settings.network.memory is not None else kind
     shared = programs if network is None else None  # a network of the caller's has no key
+    if group.shards > 1:
+        sharded = ShardedLearner if settings.network.memory is None else ShardedRecurrentLearner
+        return sharded(plan, settings, env, engine, policy, on_event, None, group)
     return kind(plan, settings, env, engine, policy, on_event, shared)
 
 

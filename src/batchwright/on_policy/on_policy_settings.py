@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from batchwright.on_policy.on_policy_state import Hyper
+from batchwright.on_policy.shards import Shards
 from batchwright.planning.component_plan import SUCCESS, component_names, component_target, component_weights
 from batchwright.planning.episode_plan import EpisodeCut, episode_cut
 from batchwright.planning.network_plan import OWN_NETWORK, hidden_sizes
@@ -39,6 +40,8 @@ class UpdateSettings:
     """Whether discrete and continuous heads have entropy weights or floors of their own."""
     agents: bool = False
     """Whether rows are agents, of which some may not be there."""
+    shards: Shards | None = None
+    """Where rollouts are spread over devices; None where one device has all of them."""
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,8 @@ class TransitionRows(NamedTuple):
     """The allowed actions; None where the environment has no masks."""
     head_log_prob: FloatBH | None = None
     """Where there is more than one head."""
+    count: Scalar = None
+    """Transitions of a minibatch on all devices; None where one device has them all."""
 
 
 class ComponentStats(NamedTuple):

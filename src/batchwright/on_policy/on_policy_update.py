@@ -15,9 +15,9 @@ import numpy as np
 import optax
 
 from batchwright.data.rollout import Rollout
-from batchwright.envs.masks import choice_groups
 from batchwright.learn.returns import explained_variance, normalise_advantages
 from batchwright.nets.grouped_policy import GroupedPolicy
+from batchwright.nets.masked_actions import empty_masks
 from batchwright.nets.normalise import ObsStats, batch_moments
 from batchwright.nets.param_roles import ParamRoles, param_roles
 from batchwright.nets.policy import Outputs, Policy, join_leaves
@@ -34,6 +34,7 @@ from batchwright.on_policy.kl_adaptive import adapt_learning_rate
 from batchwright.on_policy.large_minibatches import sum_over_pieces
 from batchwright.on_policy.on_policy_settings import UpdateSettings
 from batchwright.on_policy.on_policy_state import Hyper, Metrics, TrainState, TransitionRows, WeightingState
+from batchwright.on_policy.shards import Shards
 from batchwright.store.minibatches import cut, layout
 
 PIECE_ROWS, PIECE_IMAGES = 2048, 32
@@ -96,20 +97,25 @@ def make_update(
     position_MS, inside_MS = layout(rows, settings.minibatches)
     prepare = prepare or prepare_rollout
     minibatch_step, roles = make_minibatch_step(policy, settings, value_only), param_roles(policy)
+    shards, shard_count = settings.shards, 1 if settings.shards is None else settings.shards.count
 
     def update(
         train: TrainState, rollout: Rollout, stats: ObsStats, hyper: Hyper, order_EB: jax.Array
     ) -> tuple[TrainState, PackedMetrics]:
         prepared = prepare(policy, settings, train, rollout, stats, hyper)
         train = train._replace(weighting=prepared.weighting)
-        inside = inside_MS.reshape(*inside_MS.shape, *(1 for _ in prepared.rows.weight.shape[1:]))
+        position, inside = (position_MS, inside_MS) if shards is None else shards.layout(rows, settings.minibatches)
+        inside = inside.reshape(*inside.shape, *(1 for _ in prepared.rows.weight.shape[1:]))
 
         def epoch(carry: Any, turn: tuple[jax.Array, jax.Array]) -> Any:
             train, stopped = carry
             number, order_B = turn
-            index = cut(order_B, position_MS)
+            index = cut(order_B, position)
             minibatches = jax.tree.map(lambda column: column[index], prepared.rows)
-            minibatches = minibatches._replace(weight=minibatches.weight * inside)
+            weight = minibatches.weight * inside
+            minibatches = minibatches._replace(
+                weight=weight, count=None if shards is None else shards.count_rows(weight)
+            )
             start = train, stopped, jnp.zeros_like(train.params)
             (train, stopped, total), metrics_M = jax.lax.scan(
                 lambda carry, minibatch: minibatch_step(carry, minibatch, hyper), start, minibatches
@@ -121,7 +127,8 @@ def make_update(
         (train, _), (metrics_EM, mean_square_ER) = jax.lax.scan(epoch, (train, jnp.zeros((), bool)), epochs)
         metrics = summarise_updates(metrics_EM)
         if settings.minibatches > 1:
-            metrics |= gradient_noise(metrics_EM, mean_square_ER, settings.minibatches, prepared.rows.weight.size)
+            transitions = shard_count * prepared.rows.weight.size
+            metrics |= gradient_noise(metrics_EM, mean_square_ER, settings.minibatches, transitions)
         return train, PackedMetrics.pack(metrics | prepared.metrics | final_metrics(train, hyper))
 
     return update
@@ -156,17 +163,19 @@ def weigh_rollout(
     weight = rollout.valid.astype(jnp.float32)
     values = _rollout_values(settings, rollout, hyper, out.value, final_value)
     targets = find_algorithm(settings.algo).targets(values, hyper, settings.baseline)
-    metrics, weighting = rollout_metrics(policy, rollout, settings.agents), train.weighting
+    shards, weighting = settings.shards, train.weighting
+    metrics = rollout_metrics(policy, rollout, settings.agents, shards)
+    measure_values = value_metrics if shards is None else shards.of_all(value_metrics)
     if settings.components:
         policy_inputs = PolicyInputs(inputs, rollout.action, weight, rollout.mask)
         sums, mixed = weigh_components(policy, settings, train, policy_inputs, values.value, targets, hyper)
         (advantage, value, target), weighting = sums, mixed.weighting
-        metrics |= mixed.metrics | value_metrics(value, target, weight)
+        metrics |= mixed.metrics | measure_values(value, target, weight)
     else:
         advantage = targets.advantage.sum(-1)
-        metrics |= value_metrics(values.value.sum(-1), targets.value_target.sum(-1), weight)
+        metrics |= measure_values(values.value.sum(-1), targets.value_target.sum(-1), weight)
     if settings.advantage_norm == "rollout":
-        advantage = _normalised(policy, advantage, weight, inputs)
+        advantage = _normalised(policy, advantage, weight, inputs, shards)
     rows = TransitionRows(
         inputs=inputs,
         action=rollout.action,
@@ -181,10 +190,10 @@ def weigh_rollout(
     return PreparedRollout(rows, metrics, weighting)
 
 
-def _normalised(policy: Policy, advantage: jax.Array, weight: jax.Array, inputs: Any) -> jax.Array:
+def _normalised(policy: Policy, advantage: Any, weight: Any, inputs: Any, shards: Any, dim: int = 1) -> jax.Array:
     if isinstance(policy, GroupedPolicy):
         return normalise_by_group(policy, advantage, weight, inputs)
-    return normalise_advantages(advantage, weight)
+    return normalise_advantages(advantage, weight) if shards is None else shards.normalise(advantage, weight, dim)
 
 
 def _rollout_values(
@@ -205,14 +214,15 @@ def _rollout_values(
 
 def make_minibatch_step(policy: Policy, settings: UpdateSettings, value_only: np.ndarray) -> Any:
     """One optimiser step on one minibatch; with a KL stop, no step once the policy has moved too far."""
-    optimiser = make_optimiser(settings)
+    optimiser, shards = make_optimiser(settings), settings.shards
     grad_fn, roles = jax.grad(make_loss(policy, settings), has_aux=True), param_roles(policy)
 
     def take_step(train: TrainState, minibatch: TransitionRows, hyper: Hyper) -> tuple[TrainState, jax.Array, Metrics]:
         if settings.advantage_norm == "minibatch":
-            advantage = _normalised(policy, minibatch.advantage, minibatch.weight, minibatch.inputs)
+            advantage = _normalised(policy, minibatch.advantage, minibatch.weight, minibatch.inputs, shards, 0)
             minibatch = minibatch._replace(advantage=advantage)
-        count = jnp.maximum(minibatch.weight.sum(), 1.0)
+        count = jnp.maximum(minibatch.weight.sum() if shards is None else minibatch.count, 1.0)
+        minibatch = minibatch._replace(count=None)
         # Entropies and divergences of single heads are not sums over rows: they need the minibatch whole.
         whole = settings.entropy_by_kind or minibatch.head_log_prob is not None
         rows = minibatch.weight.shape[0]
@@ -220,6 +230,8 @@ def make_minibatch_step(policy: Policy, settings: UpdateSettings, value_only: np
         compute = partial(grad_fn, policy.unravel(train.params), count=count, hyper=hyper)
         gradient_tree, metrics = compute(minibatch) if pieces == 1 else sum_over_pieces(compute, minibatch, pieces)
         gradient = join_leaves(gradient_tree)
+        if shards is not None:
+            gradient, metrics = shards.sum_update(gradient, metrics)
         norm = jnp.sqrt(jnp.square(gradient).sum())
         clipped = gradient * jnp.minimum(1.0, hyper.max_grad_norm / (norm + 1e-6))
         direction, opt_state = optimiser.update(clipped, train.opt_state)
@@ -269,7 +281,7 @@ def make_loss(policy: Policy, settings: UpdateSettings) -> Callable[..., tuple[j
         }
         total = metrics["policy_loss"] + hyper.value_weight * metrics["value_loss"]
         if settings.entropy_by_kind:
-            total += entropy_loss(policy.heads, entropy, rows, hyper)
+            total += entropy_loss(policy.heads, entropy, rows, hyper, settings.shards)
         else:
             total -= hyper.entropy_coef * metrics["entropy"]
         ratio = jnp.exp(log_prob - rows.log_prob)
@@ -280,7 +292,8 @@ def make_loss(policy: Policy, settings: UpdateSettings) -> Callable[..., tuple[j
             "ratio_error": jnp.max(jnp.abs(ratio - 1.0) * rows.weight),
         }
         if rows.head_log_prob is not None:
-            metrics |= head_metrics(policy.heads, entropy, kl_estimate(head_log_prob, rows.head_log_prob), rows)
+            kl = kl_estimate(head_log_prob, rows.head_log_prob)
+            metrics |= head_metrics(policy.heads, entropy, kl, rows, settings.shards)
         return total, metrics
 
     return loss
@@ -336,28 +349,31 @@ def gradient_noise(metrics_EM: Metrics, mean_square_ER: jax.Array, parts: Any, r
     return metrics
 
 
-def rollout_metrics(policy: Policy, rollout: Rollout, agents: bool = False) -> Metrics:
+def rollout_metrics(policy: Policy, rollout: Rollout, agents: bool = False, shards: Shards | None = None) -> Metrics:
     """Whether all numbers are finite, and the scales of rewards, actions and observations, those at resets too."""
-    weight_TN = rollout.valid.astype(jnp.float32)
+    weight_TN, reward_TN = rollout.valid.astype(jnp.float32), rollout.reward.sum(-1)
+    boxes = [head.action for head in policy.heads.heads if head.kind == "box"]
+    outside_TN = jnp.zeros_like(weight_TN)
+    if boxes and not isinstance(policy, GroupedPolicy):  # boxes of other groups are drawn and not used
+        outside_TN = jnp.concatenate([jnp.abs(rollout.action[..., part]) > 1.0 for part in boxes], -1).mean(-1)
+    if shards is not None:
+        weight_TN, reward_TN, outside_TN = shards.gather(weight_TN, reward_TN, outside_TN)
     count = jnp.maximum(weight_TN.sum(), 1.0)
-    reward_TN = rollout.reward.sum(-1)
     mean = (reward_TN * weight_TN).sum() / count
     metrics = {
-        "finite_rollout": _is_finite(rollout),
+        "finite_rollout": _is_finite(rollout) if shards is None else shards.in_all(_is_finite(rollout)),
         "reward_abs_mean": (jnp.abs(reward_TN) * weight_TN).sum() / count,
         "reward_std": jnp.sqrt((jnp.square(reward_TN - mean) * weight_TN).sum() / count),
     }
     if rollout.mask is not None:
-        metrics["empty_masks"] = _empty_masks(policy, rollout.mask, rollout.valid)
+        empty = empty_masks(policy.heads.spec, rollout.mask, rollout.valid)
+        metrics["empty_masks"] = empty if shards is None else shards.total(empty)
     if policy.inputs.vector_size:
         vector_TNV = policy.inputs.vector(jax.tree.map(lambda x: x[:-1], rollout.obs))
-        metrics |= _observation_metrics(
-            vector_TNV, present_numbers(policy, vector_TNV, rollout.valid) if agents else None
-        )
-    boxes = [head.action for head in policy.heads.heads if head.kind == "box"]
-    if boxes and not isinstance(policy, GroupedPolicy):  # boxes of other groups are drawn and not used
-        outside = jnp.concatenate([jnp.abs(rollout.action[..., part]) > 1.0 for part in boxes], -1).mean(-1)
-        metrics["action_clip_fraction"] = (outside * weight_TN).sum() / count
+        present = present_numbers(policy, vector_TNV, rollout.valid) if agents else None
+        metrics |= _observation_metrics(vector_TNV, present, shards)
+    if boxes and not isinstance(policy, GroupedPolicy):
+        metrics["action_clip_fraction"] = (outside_TN * weight_TN).sum() / count
     return metrics
 
 
@@ -379,21 +395,15 @@ def _is_finite(rollout: Rollout) -> jax.Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in [*leaves, rollout.reward]]).all()
 
 
-def _empty_masks(policy: Policy, mask_TNM: jax.Array, valid_TN: jax.Array) -> jax.Array:
-    """How many transitions had a choice with nothing allowed."""
-    groups = [mask_TNM[..., part].any(-1) for _, part in choice_groups(policy.heads.spec)]
-    return jnp.sum(~jnp.stack(groups, -1).all(-1) & valid_TN)
-
-
-def _observation_metrics(vector_TNV: jax.Array, present_TNV: jax.Array | None) -> Metrics:
+def _observation_metrics(vector_TNV: jax.Array, present_TNV: jax.Array | None, shards: Shards | None) -> Metrics:
     """Before normalisation; of all numbers, or of those that are there."""
     rows = vector_TNV.reshape(-1, vector_TNV.shape[-1])
     where = None if present_TNV is None else present_TNV.reshape(-1, present_TNV.shape[-1])
-    std_V = rows.std(0, where=where)
+    std_V = rows.std(0, where=where) if shards is None else shards.spread(rows)
     rows = rows if where is None else jnp.where(where, rows, 0.0)
     varies_V = std_V > np.float32(1e-8)
     return {
-        "obs_abs_max": jnp.abs(rows).max(),
+        "obs_abs_max": jnp.abs(rows).max() if shards is None else shards.largest(jnp.abs(rows).max()),
         "obs_std_min": jnp.where(varies_V.any(), jnp.where(varies_V, std_V, jnp.inf).min(), 0.0),
         "obs_std_max": std_V.max(),
         "obs_widest_entry": std_V.argmax(),

@@ -15,6 +15,7 @@ from batchwright.planning.ledger import Ledger
 from batchwright.planning.memory_plan import refuse_memory_contradictions, seq_length_of, settle_memory
 from batchwright.planning.plan import Plan, TaskFacts
 from batchwright.planning.process_memory import settle_on_policy_memory
+from batchwright.planning.process_plan import default_envs, refuse_unspreadable, settle_processes
 from batchwright.planning.quantity import counted
 from batchwright.planning.split import (
     Split,
@@ -38,6 +39,7 @@ def plan_on_policy(
     ledger.refuse_foreign(ON_POLICY)
     _refuse_contradictions(ledger)
     refuse_memory_contradictions(ledger)
+    refuse_unspreadable(ledger)
     held = scaling.Held()
     if scaling.needs_reference(resolved):
         held = scaling.held_values(resolved, _plan_without_flags(resolved, task, machine))
@@ -71,8 +73,10 @@ def _plan_without_flags(resolved: Resolved, task: TaskFacts, machine: Machine) -
 def _plan_steps(ledger: Ledger, task: TaskFacts, held: scaling.Held, divide_exactly: bool) -> None:
     """Rollouts of a fixed number of steps."""
     defaults = DEFAULTS[ledger.config.algo]
-    num_envs = ledger.setting("num_envs", defaults.num_envs, "a start; training measures what the machine handles")
+    envs, rounded = default_envs(ledger, defaults.num_envs)
+    num_envs = ledger.setting("num_envs", envs, f"a start; training measures what the machine handles{rounded}")
     num_agents = num_agents_of(ledger, task)
+    settle_processes(ledger, num_envs, num_agents)
     seq_length = seq_length_of(ledger)
     _settle_rollout_steps(ledger, task, held, num_envs * num_agents, seq_length)
     rollout_steps = int(ledger.quantities["rollout_steps"].value or 1)

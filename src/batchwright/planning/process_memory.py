@@ -159,12 +159,12 @@ def settle_process(ledger: Ledger, task: TaskFacts, machine: Machine) -> tuple[i
     """Settles interpreter and libraries, environments and workers; returns their bytes and their names."""
     engine = str(ledger.stated("engine") or "auto")
     process = PROCESS_BYTES.get(ledger.config.algo, ON_POLICY_BYTES) + ENGINE_BYTES.get(engine, 0)
-    ledger.settle(
-        "process_bytes",
-        process,
-        "bytes",
-        f"{show_bytes(process)}: Python, JAX and its compiler, engine {engine}; measured on the smallest runs",
-    )
+    parts = f"{show_bytes(process)}: Python, JAX and its compiler, engine {engine}; measured on the smallest runs"
+    count = ledger.quantities.get("processes")
+    if count is not None:
+        process *= int(count.value or 1)
+        parts = f"{count.value} processes on one machine, each {parts}"
+    ledger.settle("process_bytes", process, "bytes", parts)
     envs = int(ledger.quantities["num_envs"].value or 1)
     each = IMAGE_ENV_BYTES if _is_image(task) else ENV_BYTES
     workers = {"gymnasium-async": envs, "gymnasium-split": min(envs, machine.cores) - 1}.get(engine, 0)

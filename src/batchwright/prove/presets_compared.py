@@ -40,6 +40,8 @@ def compare_presets(
             "equal episodes are not equal data: a better policy plays longer ones, or shorter.",
             [f"--total-steps {TOTAL_STEPS}"],
         )
+    if settings.get("processes") is not None:
+        raise UserError("--presets trains many runs, each in one process.", ["leave out --processes"])
     for name in presets:
         if name != NO_PRESET:
             read_preset(name)

@@ -167,7 +167,7 @@ class EngineLearner(ABC, Generic[EngineStateT]):
 def count_iteration(state: EngineStateT, collected: CollectResult, bad: bool) -> EngineStateT:
     """The state with the steps and episodes of one more iteration; `bad` where its update must be undone."""
     counters, ended = state.counters, np.asarray(collected.episodes.ended)
-    returns = np.asarray(collected.episodes.returns)[ended]
+    returns, valid = np.asarray(collected.episodes.returns)[ended], (collected.all_rewards or collected.rollout).valid
     return replace(
         state,
         recent_returns=np.concatenate([state.recent_returns, returns])[-len(state.recent_returns) :],
@@ -175,7 +175,7 @@ def count_iteration(state: EngineStateT, collected: CollectResult, bad: bool) ->
         counters=counters._replace(
             iteration=counters.iteration + 1,
             env_steps=counters.env_steps + collected.env_steps,
-            transitions=counters.transitions + int(np.asarray(collected.rollout.valid).sum()),
+            transitions=counters.transitions + int(np.asarray(valid).sum()),
             episodes=counters.episodes + int(ended.sum()),
             bad_iterations=counters.bad_iterations + 1 if bad else np.int64(0),
         ),

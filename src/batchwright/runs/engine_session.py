@@ -22,7 +22,7 @@ from batchwright.collect.info_log import InfoLog
 from batchwright.core.errors import UserError
 from batchwright.core.streams import Streams
 from batchwright.envs.engines import CompiledEngine, Engine, HostEngine
-from batchwright.envs.engines.engine import OnEvent
+from batchwright.envs.engines.engine import OnEvent, ShareSeed
 from batchwright.nets.normalise import ObsStats
 from batchwright.nets.policy import Policy
 from batchwright.runs.checkpoints import load_actions, pack_actions
@@ -61,6 +61,8 @@ class EngineSession:
         """Actions [T, N, D] per iteration since the engine was started; None where a resume does not replay them."""
         self.info_log = _make_info_log(settings, engine)
         self.attributes = EnvAttributes()
+        self.first_env = 0
+        """Number of the first environment here among those of all processes: seeds count from it."""
         self.set_collect_steps(collect_steps)
 
     @property
@@ -76,7 +78,7 @@ class EngineSession:
     def start(self, iteration: int) -> CollectState:
         """Fresh environments from seeds that depend on the iteration alone."""
         engine = self.engine
-        seed = self.streams.number("environments", iteration)
+        seed = ShareSeed(self.streams.number("environments", iteration), self.first_env)
         memory = self.policy.initial_memory(self.num_rows)
         if isinstance(engine, HostEngine):
             return start_host(engine, seed)._replace(memory=memory)

@@ -37,7 +37,7 @@ def env_evidence(iteration: int, collected: CollectResult) -> dict[str, float]:
     """Metrics of the environment in one rollout; empty in most iterations and for images."""
     if iteration >= ALWAYS_BEFORE and iteration % EVERY:
         return {}
-    found = ends_of_episodes(collected.rollout, collected.episodes)
+    found = ends_of_episodes(collected.all_rewards or collected.rollout, collected.episodes)
     obs = _vector(collected.rollout)
     if obs is None:
         return found

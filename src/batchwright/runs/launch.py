@@ -20,6 +20,7 @@ from batchwright.core.trust import check_trust, remember
 from batchwright.doctor.finding import Finding
 from batchwright.envs.engines.engine import OnEvent
 from batchwright.planning.plan import Plan, plan_from_dict
+from batchwright.planning.process_plan import with_processes
 from batchwright.planning.quantity import counted
 from batchwright.runs import time_forecast
 from batchwright.runs.callback import Callbacks
@@ -29,9 +30,12 @@ from batchwright.runs.learner import Learner, StateT
 from batchwright.runs.learner_threads import take_threads
 from batchwright.runs.loop import DivergedError
 from batchwright.runs.loop import run as run_iterations
+from batchwright.runs.process_group import PeerLost, current_group, peers_lost
 from batchwright.runs.recorder import OutputOptions, RunRecorder
 from batchwright.runs.run_settings import RunSettings
 from batchwright.runs.signals import stop_when_asked
+from batchwright.runs.silent_run import publish_nothing, publish_training, share_start
+from batchwright.runs.start_processes import tell_run
 from batchwright.runs.start_state import StartOptions, start_or_resume
 from batchwright.watch.lines import evaluation_line
 from batchwright.watch.metric_log import EventLog, read_events, read_metrics
@@ -128,11 +132,14 @@ def continue_run(
 ) -> Result:
     """Trains a run from its last good checkpoint, or from the start where it has none, to the end of its plan."""
     run, resolved, plan = open_run(path)
+    group = current_group()
+    plan = with_processes(plan, group.processes)
     if (run.path / FOREIGN_JOB).exists():
         raise UserError(f"{run} was trained by rl_games.", [f"batchwright rl-games --resume {run}"])
     start = start or StartOptions()
     done = read_finished(run, plan)
     if done is not None:
+        publish_nothing(group)
         return _show_finished(run, plan, done, options)
     check_trust(run, resolved.config.task.env, start.trust)
     _refuse_missing_callback(run, plan, user)
@@ -146,6 +153,9 @@ def continue_run(
         if is_new:
             _show_forecast(plan, recorder)
         start_seconds = time.perf_counter()
+        if group.processes > 1:
+            tell_run(group.folder, run.path)
+            publish_training(plan, _env_of(resolved), group)
         learner = make_learner(plan, _env_of(resolved), recorder.on_engine_event)
         recorder.user_learner = learner
         try:
@@ -184,9 +194,12 @@ def train_to_end(learner: Learner[StateT], recorder: RunRecorder, start: StartOp
     recorder.attach(learner)
     first: int | None = None
     try:
-        with stop_when_asked(lambda text: recorder.display.note(text, warning=True)) as stop_requested:
-            recorder.stop_requested = stop_requested
-            state = recorder.start_callbacks(start_or_resume(learner, recorder, start))
+        asked = stop_when_asked(lambda text: recorder.display.note(text, warning=True))
+        with asked as stop_requested, peers_lost():
+            recorder.stop_requested = lambda: current_group().any(stop_requested())
+            state = start_or_resume(learner, recorder, start)
+            state = share_start(learner, state, current_group())
+            state = recorder.start_callbacks(state)
             first = int(state.counters.iteration)
             state = run_iterations(learner, state, recorder)
         iteration = int(state.counters.iteration)
@@ -195,6 +208,9 @@ def train_to_end(learner: Learner[StateT], recorder: RunRecorder, start: StartOp
     except DivergedError as error:
         recorder.on_warning("diverged", error.iteration, f"training diverged: {error}")
         error.fixes = _fixes(recorder.final_advice(error.iteration))
+        raise
+    except PeerLost:
+        _record_failure(recorder, UserError("another process of this training has ended", []))
         raise
     except Exception as error:
         if first is not None:  # a run that is refused stays as it is

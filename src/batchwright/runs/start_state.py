@@ -24,6 +24,7 @@ from batchwright.runs import checkpoints
 from batchwright.runs.finished_run import evaluation_of
 from batchwright.runs.initial_params import init_state, read_initial
 from batchwright.runs.learner import Learner, SavedCheckpoint, StateT
+from batchwright.runs.process_group import current_group
 from batchwright.runs.recorder import RunRecorder
 from batchwright.runs.versions import versions
 from batchwright.watch.metric_log import EVALUATION_SECONDS, read_events, read_metrics
@@ -64,6 +65,7 @@ def start_or_resume(learner: Learner[StateT], recorder: RunRecorder, start: Star
             [f"batchwright resume {recorder.run}", "train anew in another --run-dir"],
         )
     _warn_of_other_versions(manifest["versions"], recorder)
+    _warn_of_other_processes(manifest, recorder)
     state: StateT = jax.tree.map(
         lambda new, old: jnp.asarray(new) if isinstance(old, jax.Array) else new, arrays, template
     )
@@ -149,3 +151,11 @@ def _warn_of_other_versions(saved: dict[str, str], recorder: RunRecorder) -> Non
     if changed:
         text = f"the checkpoint was made with other versions ({', '.join(changed)}): expect other last digits"
         recorder.on_warning("versions", 0, text)
+
+
+def _warn_of_other_processes(manifest: Mapping[str, Any], recorder: RunRecorder) -> None:
+    """Sums over another number of processes round otherwise."""
+    before, now = manifest.get("processes", 1), current_group().processes
+    if before != now:
+        text = f"the checkpoint was made by {counted(before, 'process')}, {now} go on: expect other last digits"
+        recorder.on_warning("processes", 0, text)

@@ -29,7 +29,7 @@ def shuffled_orders(stream: int, rows: int, epochs: int) -> np.ndarray:
     return np.stack([rng.permutation(rows) for _ in range(epochs)]).astype(np.int32)
 
 
-def cut(order_B: jax.Array, position_MS: np.ndarray) -> jax.Array:
+def cut(order_B: jax.Array, position_MS: np.ndarray | jax.Array) -> jax.Array:
     """Row numbers [M, S] of one epoch's minibatches."""
     if position_MS.size == order_B.shape[0]:
         return order_B.reshape(position_MS.shape)

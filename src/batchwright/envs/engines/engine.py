@@ -148,10 +148,22 @@ class CompiledEngine(Engine):
         raise NotImplementedError(f"{self.name} is started instead")
 
 
+class ShareSeed(int):
+    """The seed of an engine with a share of the environments: they count from `first_env`, others run elsewhere."""
+
+    first_env: int
+
+    def __new__(cls, seed: int, first_env: int = 0) -> ShareSeed:
+        made = super().__new__(cls, seed)
+        made.first_env = first_env
+        return made
+
+
 def env_seed(seed: int, index: int, restart: int = 0) -> int:
     """The seed of one sub-environment, 31 bits: it depends on nothing but (seed, index, restarts so far)."""
+    index += seed.first_env if isinstance(seed, ShareSeed) else 0
     path = (index,) if restart == 0 else (index, restart)
-    sequence = np.random.SeedSequence(seed, spawn_key=path)
+    sequence = np.random.SeedSequence(int(seed), spawn_key=path)
     return int(sequence.generate_state(1, np.uint32)[0] >> 1)
 
 
