@@ -17,10 +17,11 @@ from batchwright.nets.normalise import ObsStats
 from batchwright.nets.policy_factory import make_policy
 from batchwright.on_policy.episode_learner import room
 from batchwright.on_policy.episode_update import episode_orders, make_episode_update
+from batchwright.on_policy.initial_train_state import start_train_state
 from batchwright.on_policy.on_policy_factory import make_on_policy_learner
 from batchwright.on_policy.on_policy_learner import scheduled_hyper
 from batchwright.on_policy.on_policy_settings import OnPolicySettings
-from batchwright.on_policy.on_policy_update import make_update, start_train_state
+from batchwright.on_policy.on_policy_update import make_update
 from batchwright.planning.episode_plan import EpisodeCut
 from batchwright.runs.non_finite import locate_in_rollout
 from batchwright.store.minibatches import layout, shuffled_orders

@@ -20,10 +20,11 @@ from batchwright.nets.param_roles import value_only_params
 from batchwright.nets.policy import Policy
 from batchwright.nets.policy_factory import make_policy
 from batchwright.on_policy import on_policy_update
+from batchwright.on_policy.initial_train_state import start_train_state
 from batchwright.on_policy.normalisation import keep_outputs
 from batchwright.on_policy.on_policy_settings import UpdateSettings
 from batchwright.on_policy.on_policy_state import Hyper, TrainState, TransitionRows
-from batchwright.on_policy.on_policy_update import make_update, prepare_rollout, start_train_state
+from batchwright.on_policy.on_policy_update import make_update, prepare_rollout
 from batchwright.store.minibatches import shuffled_orders
 
 T, N = 6, 5

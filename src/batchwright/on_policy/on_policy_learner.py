@@ -20,11 +20,12 @@ from batchwright.nets.param_roles import value_only_params
 from batchwright.nets.policy import Policy
 from batchwright.on_policy.agent_rows import GROUP_METRICS, empty_moments
 from batchwright.on_policy.component_stats import ComponentTracker
+from batchwright.on_policy.initial_train_state import start_train_state
 from batchwright.on_policy.normalisation import RolloutMoments, make_measure, merge_obs, merge_rewards, merge_targets
 from batchwright.on_policy.on_policy_programs import compile_ahead, on_policy_program_key
 from batchwright.on_policy.on_policy_settings import OnPolicySettings, Schedule
 from batchwright.on_policy.on_policy_state import Hyper, OnPolicyState, TrainState
-from batchwright.on_policy.on_policy_update import Update, make_update, start_train_state
+from batchwright.on_policy.on_policy_update import Update, make_update
 from batchwright.on_policy.remedies import apply_remedy, decision_is_due, rescue, resized_plan, start_remedies
 from batchwright.planning.plan import Plan
 from batchwright.runs.engine_learner import (

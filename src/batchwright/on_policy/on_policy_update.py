@@ -26,7 +26,6 @@ from batchwright.on_policy.algorithms import RolloutValues, find_algorithm, kl_e
 from batchwright.on_policy.component_weighting import (
     PolicyInputs,
     component_rewards,
-    start_weighting_state,
     weigh_components,
 )
 from batchwright.on_policy.entropy_loss import entropy_loss, head_metrics
@@ -77,14 +76,6 @@ Prepare = Callable[[Policy, UpdateSettings, TrainState, Rollout, ObsStats, Hyper
 
 def make_optimiser(settings: UpdateSettings) -> optax.GradientTransformation:
     return optax.scale_by_adam(settings.adam_beta1, settings.adam_beta2, settings.adam_eps)
-
-
-def start_train_state(params: jax.Array, settings: UpdateSettings) -> TrainState:
-    """A train state before the first update."""
-    size = len(settings.components)
-    weighting = start_weighting_state(size, size + settings.success_head) if settings.learned_weighting else None
-    zero, one = jnp.zeros((), jnp.int32), jnp.ones((), jnp.float32)
-    return TrainState(params, make_optimiser(settings).init(params), zero, one, weighting)
 
 
 def make_update(
@@ -399,7 +390,7 @@ def _observation_metrics(vector_TNV: jax.Array, present_TNV: jax.Array | None, s
     """Before normalisation; of all numbers, or of those that are there."""
     rows = vector_TNV.reshape(-1, vector_TNV.shape[-1])
     where = None if present_TNV is None else present_TNV.reshape(-1, present_TNV.shape[-1])
-    std_V = rows.std(0, where=where) if shards is None else shards.spread(rows)
+    std_V = jnp.std(rows, 0, where=where) if shards is None else shards.spread(rows)
     rows = rows if where is None else jnp.where(where, rows, 0.0)
     varies_V = std_V > np.float32(1e-8)
     return {
