@@ -7,30 +7,19 @@ that align columns do not count. Lines about this machine's memory are left out.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
+from page_blocks import REPOSITORY, shown_blocks
 from run_batchwright import run_line
 
-REPOSITORY = Path(__file__).parents[1]
-PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
-AT_ONCE = ("plan", "check", "presets", "envs", "completion")
 OF_THE_MACHINE = re.compile(r"^machine:|RAM|process_bytes|memory_bytes|shm")
 
 
 def shown() -> list[tuple[str, str, list[str]]]:
     """(page, command, the lines shown under it) for every command of the pages that answers at once."""
-    found = []
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for block in re.findall(r"^```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-                command, *lines = part.splitlines()
-                words = command.split()
-                if words[0] == "batchwright" and len(words) > 1 and words[1] in AT_ONCE and "--forecast" not in words:
-                    found.append((str(page.relative_to(REPOSITORY)), command.removeprefix("batchwright "), lines))
-    return found
+    found = [one for block in shown_blocks() for one in block if one.answers_at_once]
+    return [(one.page, one.command, list(one.lines)) for one in found]
 
 
 def test_the_pages_show_many_outputs() -> None:

@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parent.parent
+from page_blocks import REPOSITORY, Shown, first_missing, shown_blocks, without_figures
+
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 SECONDS_PER_COMMAND = 300
 """Far above what a command takes, so that only one that hangs is ended."""
@@ -33,7 +34,7 @@ def test_every_command_of_the_readme_exits_with_0(tmp_path: Path) -> None:
     commands = readme_commands()
     assert len(commands) > 10, "the README's bash blocks were not found"
     folder = checkout(tmp_path)
-    printed: set[str] = set()
+    printed: dict[str, list[str]] = {}
     for command in commands:
         done = subprocess.run(
             ["sh", "-c", command],
@@ -45,9 +46,13 @@ def test_every_command_of_the_readme_exits_with_0(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, f"{command}\nexit code {done.returncode}\n{done.stderr[-2000:]}"
         assert "Traceback" not in done.stderr, f"{command}\n{done.stderr[-2000:]}"
-        printed |= {without_figures(line) for line in done.stdout.splitlines()}
+        printed[command.removeprefix(".venv/bin/batchwright ")] = done.stdout.splitlines()
+    every = {without_figures(line) for lines in printed.values() for line in lines}
     for line in shown_lines():
-        assert without_figures(line) in printed, f"the README shows what no command prints:\n{line}"
+        assert without_figures(line) in every, f"the README shows what no command prints:\n{line}"
+    for one in shown_elsewhere():
+        missing = first_missing(one.lines, printed[one.command])
+        assert missing is None, f"{one.page} shows a line that `batchwright {one.command}` does not print:\n{missing}"
 
 
 def shown_lines() -> list[str]:
@@ -57,9 +62,15 @@ def shown_lines() -> list[str]:
     return [line for line in lines if line.strip() not in ("", "...") and not line.startswith("$ ")]
 
 
-def without_figures(line: str) -> str:
-    """A line without its numbers, which differ between machines, its plurals, and the blanks that align columns."""
-    return re.sub(r"\s+|-{2,}", " ", re.sub(r"[-\d.,:%]+", "#", line).replace("episodes", "episode")).strip()
+def shown_elsewhere() -> list[Shown]:
+    """Outputs of the README's commands on other pages."""
+    commands = {command.removeprefix(".venv/bin/batchwright ") for command in readme_commands()}
+    found = [one for block in shown_blocks() for one in block if one.command in commands and one.page != "README.md"]
+    return [one for one in found if not one.answers_at_once]
+
+
+def test_other_pages_show_outputs_of_the_readme_too() -> None:
+    assert {"docs/training/quickstart.md", "docs/training/repeatable.md"} <= {one.page for one in shown_elsewhere()}
 
 
 def test_every_link_of_the_readme_leads_to_a_file() -> None:

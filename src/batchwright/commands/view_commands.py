@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -39,7 +40,9 @@ def watch(words: list[str]) -> int:
     server = _listen(folder, stated["host"], None if stated["port"] is None else _port(stated["port"]))
     if stated["host"] not in (HOST, "localhost", "::1"):
         print(f"warning: {stated['host']} can be reached from other machines; whoever has the link can read all runs.")
-    print(f"{folder.path}: {server.link}{_page(folder)}\nCtrl-C ends it.", flush=True)
+    inside = folder.path.is_relative_to(Path.cwd()) and folder.path != Path.cwd()
+    shown = folder.path.relative_to(Path.cwd()) if inside else folder.path
+    print(f"{shown}: {server.link}{_page(folder)}\nCtrl-C ends it.", flush=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
     try:
