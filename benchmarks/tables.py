@@ -694,7 +694,7 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("Claims of batch training", "claims.json", "python benchmarks/claims.py", claims),
     ("Forms of the entropy bonus", "entropy.json", "python benchmarks/entropy.py", entropy),
     ("Reward components", "components.json", "python benchmarks/components.py", components),
-    ("Several agents", "agents.json", "python benchmarks/agents.py", agents),
+    ("Several agents", "agents.json", "python benchmarks/agents.py --python-peer PYTHON", agents),
     ("Doctor", "doctor.json", "python benchmarks/doctor.py judge --json benchmarks/results/doctor.json", doctor),
     ("Replay: speed", "speed_replay.json", "python benchmarks/speed_replay.py", speed_replay),
     ("Replay: SAC beside SBX", "sac_beside_sbx.json", "python benchmarks/beside_sbx.py", partial(beside_sbx, "SAC")),

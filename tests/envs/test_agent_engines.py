@@ -138,6 +138,23 @@ def test_other_kinds_of_agents_are_refused_before_training(name: str, message: s
         catalog.describe(f"{ENVS}:{name}")
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mpe2:simple_spread_v9", "unknown environment 'mpe2:simple_spread_v9'. Did you mean mpe2:simple_spread_v3"),
+        ("pettingzoo.classic:tictactoe_v3", "tictactoe_v3 has no parallel_env: its agents take turns"),
+        (
+            "pettingzoo.test.example_envs:generated_agents_parallel_v0",
+            "gave a parallel_env without possible_agents",
+        ),
+    ],
+)
+def test_names_of_pettingzoo_that_cannot_be_trained_are_refused_with_the_reason(name: str, message: str) -> None:
+    pytest.importorskip("mpe2")
+    with pytest.raises(UserError, match=message):
+        catalog.describe(name)
+
+
 def test_a_module_of_pettingzoo_is_an_environment_by_name() -> None:
     pytest.importorskip("mpe2")
     task = catalog.describe("mpe2:simple_spread_v3?N=2")

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import pkgutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from batchwright.core.errors import UserError
+from batchwright.core.errors import UserError, unknown
 from batchwright.envs.agent_groups import MASK, OBSERVATION, AgentLayout, make_groups
+from batchwright.envs.failures import RAISED, failure
 from batchwright.envs.spaces import DictSpace, Spec, from_gymnasium
 from batchwright.planning.agent_plan import match_groups
 
@@ -44,14 +46,34 @@ def _takes_turns(env: Any) -> bool:
 
 
 def parallel_factory(package: str, name: str) -> Callable[..., Any] | None:
-    """`parallel_env` of the module `package.name`, as PettingZoo's modules have it; None where there is none."""
+    """`parallel_env` of the module `package.name`, as PettingZoo's modules have it; None where there is no such module.
+
+    A name that a package of the extra does not have, and a module whose agents take turns, are refused.
+    """
+    full = f"{package}.{name}"
     try:
-        if importlib.util.find_spec(f"{package}.{name}") is None:
-            return None
-        found = getattr(importlib.import_module(f"{package}.{name}"), "parallel_env", None)
-    except ImportError:
+        is_there = importlib.util.find_spec(full) is not None
+    except (ImportError, ValueError):
+        is_there = False
+    if not is_there:
+        if package.split(".", maxsplit=1)[0] in PACKAGES:
+            raise unknown("environment", f"{package}:{name}", _environments(package))
         return None
+    try:
+        module = importlib.import_module(full)
+    except RAISED as error:
+        raise UserError(f"could not import {full!r}: {failure(error)}") from error
+    found = getattr(module, "parallel_env", None)
+    if found is None and hasattr(module, "env"):
+        raise UserError(f"{full} has no parallel_env: its agents take turns; agents that act at once can be trained.")
     return found if callable(found) else None
+
+
+def _environments(package: str) -> list[str]:
+    """`package:name` of all modules of a package whose names end in a version."""
+    path = getattr(importlib.import_module(package), "__path__", [])
+    names = [module.name for module in pkgutil.iter_modules(path)]
+    return [f"{package}:{name}" for name in names if name.rpartition("_v")[2].isdigit()]
 
 
 def agent_layout(env: Any, name: str, patterns: Sequence[str] = ()) -> AgentLayout:
