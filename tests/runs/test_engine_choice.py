@@ -10,6 +10,7 @@ import pytest
 
 from batchwright.api import plan_to_train, prepare
 from batchwright.config.load import resolve
+from batchwright.core.errors import UserError
 from batchwright.core.machine import GIB
 from batchwright.envs.engines import Measured
 from batchwright.runs import engine_choice
@@ -199,3 +200,9 @@ def test_the_settings_of_a_run_give_its_plan_again_without_measuring(machine: Ma
     plans = [json.loads((run / "plan.json").read_text())["quantities"] for run in (first, again)]
     values = [{name: quantity["value"] for name, quantity in plan.items()} for plan in plans]
     assert values[0] == values[1]
+
+
+def test_an_engine_that_does_not_have_the_environment_is_named_with_those_that_do() -> None:
+    with pytest.raises(UserError, match="RecallCue-v0 cannot be run by the engine 'gymnasium'") as refused:
+        choose("RecallCue-v0", 8, family="gymnasium")
+    assert list(refused.value.fixes) == ["--engine jax"]

@@ -131,7 +131,7 @@ def weighting_loss(
     noise_CC: jax.Array,
     target_C: jax.Array,
 ) -> jax.Array:
-    """What the weighting minimises: the squared distance of the alignment from 1, and a pull towards the stated weights.
+    """What the weighting minimises: the squared distance of the alignment from 1, and a pull to the stated weights.
 
     Squared, because Adam's steps have one length however small a gradient is: where the weights serve the target, and
     components oppose each other, they would swing around it.

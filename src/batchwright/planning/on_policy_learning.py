@@ -33,7 +33,13 @@ def settle_objective(ledger: Ledger, task: TaskFacts, gae_lambda: float, why_lam
     ledger.setting("value_clip", 0.0, "off: it rarely helps (Andrychowicz et al., 2021)", unit="return std")
     ledger.setting("advantage_norm", "rollout", "one scale for all minibatches of a rollout", unit="")
     ledger.setting("baseline", True, "less variance, no bias", unit="")
-    ledger.setting("normalize_obs", continuous, "on for continuous control, where scales differ by dimension", unit="")
+    remembers = ledger.stated("memory") is not None
+    why_obs = (
+        "with memory: small numbers do not move its gates"
+        if remembers
+        else "for continuous control, where scales differ by dimension"
+    )
+    ledger.setting("normalize_obs", continuous or remembers, f"on {why_obs}", unit="")
     ledger.setting("normalize_rewards", continuous, "on for continuous control, where returns reach thousands", unit="")
     popart = ledger.setting("popart", False, "reward normalisation is enough for one task", unit="")
     if popart and ledger.quantities["normalize_rewards"].value:

@@ -95,6 +95,10 @@ def choose_engine(
     enough = ours and _nothing_can_beat(costs.of("jax", counts[0]))
     possible = ["jax"] if enough else [name for name in available_engines(env) if name.startswith(family)]
     possible = [name for name in possible if not info_keys or gives_info(env, name, info_keys)]
+    if not possible and not info_keys:
+        raise UserError(
+            f"{env} cannot be run by the engine {family!r}.", [f"--engine {name}" for name in available_engines(env)]
+        )
     if not possible:
         raise UserError(
             f"no engine of {env} gives {', '.join(info_keys)}: its reward is one number.", ["--components none"]
