@@ -54,13 +54,13 @@ class Match(Noise):
 
 
 class Corridor(gymnasium.Env):  # type: ignore[type-arg]
-    """Leaving at once pays 1; going on costs 0.02 a step and pays 4 at the far end, 7 steps away.
+    """Leaving at once pays 1; going on costs 0.02 a step and pays 3 at the far end, 6 steps away.
 
-    With a discount of 0.7 the far end is worth 0.7^7 x 4 = 0.33, so that leaving is right and exploring is of no use;
-    with 0.99 it is worth 3.7, and a policy that soon stops exploring may not find it.
+    With a discount of 0.7 the far end is worth 0.7^6 x 3 = 0.35, so that leaving is right and exploring is of no use;
+    with 0.99 it is worth 2.8, and a policy that soon stops exploring may not find it.
     """
 
-    LENGTH = 7
+    LENGTH = 6
     observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
     _place = 0
@@ -77,7 +77,7 @@ class Corridor(gymnasium.Env):  # type: ignore[type-arg]
             return self._observation(), 1.0, True, False, {}
         self._place += 1
         done = self._place >= self.LENGTH
-        return self._observation(), 4.0 if done else -0.02, done, False, {}
+        return self._observation(), 3.0 if done else -0.02, done, False, {}
 
     def _observation(self) -> np.ndarray:
         return np.array([self._place / self.LENGTH], np.float32)

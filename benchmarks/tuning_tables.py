@@ -102,18 +102,20 @@ def measure(report: dict[str, Any]) -> str:
 
 
 def _shared(found: dict[str, dict[str, Any]]) -> str:
-    """Seconds of 32 settings; the parts of cold processes together."""
+    """Seconds of a setting, by how it was trained."""
     cells = []
     for name in ("one process", "two workers", "cold processes"):
         rows = [row for key, row in found.items() if key.startswith(name)]
-        if sum(row["settings"] for row in rows) < 32:
-            continue
-        whole = [rows] if name == "cold processes" else [[row] for row in rows]
-        sums = [[sum(row[kind] for row in part) for part in whole] for kind in ("seconds", "cpu_seconds")]
-        shown = [", ".join(f"{value:.1f}" for value in values) for values in sums]
-        cells.append([name, *shown, ", ".join(f"{row['load']:.1f}" for row in rows)])
-    words = "32 settings of CartPole, 8,192 steps each, from the start of a process, nothing compiled before:"
-    return f"{words}\n\n" + table(["", "seconds", "processor seconds", "load of the machine"], cells)
+        if rows:
+            per_setting = [
+                [f"{row[kind] / row['settings']:.2f}" for row in rows] for kind in ("seconds", "cpu_seconds")
+            ]
+            loads = ", ".join(f"{row['load']:.1f}" for row in rows)
+            settings = ", ".join(str(row["settings"]) for row in rows)
+            cells.append([name, settings, *(", ".join(values) for values in per_setting), loads])
+    words = "Settings of CartPole, 8,192 steps each, from the start of a process, nothing compiled before:"
+    columns = ["", "settings", "seconds each", "processor seconds each", "load of the machine"]
+    return f"{words}\n\n" + table(columns, cells)
 
 
 def kills(report: dict[str, Any]) -> str:
