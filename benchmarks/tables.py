@@ -18,6 +18,7 @@ import numpy as np
 from batchwright.watch.statistics import bootstrap_interval, interquartile_mean
 from checker_tables import checkers
 from markdown_table import figure, measured_on, table
+from process_tables import processes
 from tuning_tables import against, kills, measure
 
 HERE = Path(__file__).resolve().parent
@@ -722,6 +723,7 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("Tuning: against other tuners", "tune_against.json", "python benchmarks/tune_against.py", against),
     ("Tuning: what it promises", "tune_measure.json", "python benchmarks/tune_measure.py", measure),
     ("Tuning: kills", "tune_kills.json", "python benchmarks/tune_kills.py", kills),
+    ("Several processes", "processes.json", "python benchmarks/processes.py curves | kills | reduce", processes),
     (
         "Other trainers",
         "checkers.json",

@@ -215,11 +215,19 @@ def _add_output(parser: Parser) -> None:
 def add_launcher(parser: Parser) -> None:
     parser.add_argument("--coordinator", metavar="HOST:PORT", help="where process 0 listens; stated by a launcher")
     parser.add_argument("--process-id", metavar="K", help="number of this process, from 0; stated by a launcher")
+    parser.add_argument(
+        "--on", metavar="PLACE", help="where processes run: local; those of one run do not start on ray"
+    )
 
 
 def _launched(stated: dict[str, Any], processes: str | None) -> ProcessPlace | None:
     """The process that a launcher starts with this command; None where there is no launcher."""
-    coordinator, number = stated.pop("coordinator"), stated.pop("process_id")
+    coordinator, number, place = (stated.pop(name) for name in ("coordinator", "process_id", "on"))
+    if place not in (None, "local"):
+        raise UserError(
+            f"--on {place[:20]} is for tune; the processes of one run are started here, or by a launcher.",
+            ["--processes N", "--coordinator HOST:PORT --process-id K --processes N in every process"],
+        )
     return launched_place(coordinator, number, None if processes is None else whole("--processes", processes, 1))
 
 
