@@ -30,8 +30,8 @@ def _curves(entry: dict[str, Any]) -> str:
         rows.append(cells)
     columns = ["processes", "seeds", "mean return of training episodes", "last evaluation"]
     words = (
-        f"`{entry['command']}` at equal totals: median, lowest and highest seed. All processes shared one core of a busy "
-        "machine, which changes no figure of this table and says nothing of speed."
+        f"`{entry['command']}` at equal totals: median, lowest and highest seed. All processes shared one core of a "
+        "busy machine, which changes no figure of this table and says nothing of speed."
     )
     return f"{words}\n\n{table(columns, rows)}"
 
@@ -45,8 +45,8 @@ def _kills(entry: dict[str, Any]) -> str:
     return (
         f"One run of 2 processes and {entry['iterations']} iterations was killed with SIGKILL {len(killed)} times, "
         f"process 0 {by_first} times and process 1 {len(killed) - by_first} times, after records {moments}; resumed "
-        f"each time. The command ended with its message within {longest:.1f} s. Its record and its episodes at the end are "
-        f"{same} to those of a run without kills."
+        f"each time. The command ended with its message within {longest:.1f} s. Its record and its episodes at the end "
+        f"are {same} to those of a run without kills."
     )
 
 
@@ -91,7 +91,7 @@ def _calculated(sums: list[dict[str, Any]]) -> str:
         rows.append([str(count), *cells])
     words = (
         "A calculation, not a measurement: one sum over P processes by a ring of 2 (P - 1) messages of "
-        f"{latency:.2f} ms, and {1e6 * per_number:.2f} ms per million numbers, both from the table above. Machines of a fast network "
-        "have a shorter latency, processes with cores of their own too. In ms:"
+        f"{latency:.2f} ms, and {1e6 * per_number:.2f} ms per million numbers, both from the table above. "
+        "Machines of a fast network have a shorter latency, processes with cores of their own too. In ms:"
     )
     return f"{words}\n\n{table(['processes', *(f'{size:,} numbers' for size in by_size)], rows)}"

@@ -415,7 +415,7 @@ def resume(
 
     together = processes or _planned_processes(run)
     if together > 1 and not is_worker():
-        _refuse_objects(network, callback, env)
+        _refuse_objects(run, network, callback, env)
         return _train_in_processes(run, together, quiet, writers, lines, trust, from_start)
     options = OutputOptions(quiet=quiet, writers=writers, lines=lines)
     return _train_and_report(run, options, network, trust, from_start, callback)
@@ -427,8 +427,12 @@ def _planned_processes(run: str | Path) -> int:
     return _settings_of(RunDir.open(run)).config.experience.processes or 1
 
 
-def _refuse_objects(network: Any, callback: Any, env: Any) -> None:
+def _refuse_objects(run: str | Path, network: Any, callback: Any, env: Any) -> None:
     """Refuses what lives in this process alone."""
+    from batchwright.core.run_dir import RunDir
+    from batchwright.envs.env_names import PASSED
+
+    env = env if not str(_settings_of(RunDir.open(run)).config.task.env).startswith(PASSED) else PASSED
     for name, value in (("network", network), ("callback", callback), ("env", env)):
         if value is not None:
             raise UserError(

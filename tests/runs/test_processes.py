@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -175,3 +176,6 @@ def test_a_port_in_use_is_refused_before_anything_starts() -> None:
 def test_objects_of_this_process_are_refused(tmp_path: Path) -> None:
     with pytest.raises(batchwright.UserError, match="callback= is an object of this process"):
         start(tmp_path / "run", processes=2, callback=lambda metrics, view: None)
+    with pytest.raises(batchwright.UserError, match="env= is an object of this process"):
+        start(tmp_path / "other", env=lambda: gymnasium.make("CartPole-v1"), engine="gymnasium", processes=2)
+    assert not (tmp_path / "run").exists()
