@@ -31,7 +31,7 @@ from batchwright.watch.metric_log import is_time_valued, read_metrics
 RESULTS = Path(__file__).parent / "results" / "processes.json"
 CURVES = "CartPole-v1 --engine jax --num-envs 8 --rollout-steps 64 --minibatches 4 --epochs 6 --total-steps 30720"
 KILLED = "CartPole-v1 --engine jax --num-envs 4 --rollout-steps 16 --minibatches 2 --epochs 2 --hidden 8 "
-KILLED += "--total-steps 38400 --checkpoint-every 20 --eval-every 0 --eval-episodes 2"
+KILLED += "--total-steps 12800 --checkpoint-every 10 --eval-every 0 --eval-episodes 2"
 SHARES = {
     "small: 8 x 64 transitions, 64-64, 24 updates": CURVES.replace("30720", "10240"),
     "large: 64 x 128 transitions, 256-256, 16 updates": "CartPole-v1 --engine jax --num-envs 64 --rollout-steps 128 "
