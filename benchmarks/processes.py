@@ -2,7 +2,7 @@
 
 python benchmarks/processes.py curves | kills | reduce [--json benchmarks/results/processes.json]
 Each part writes its own entry of the file; `curves` goes on where it was stopped.
-curves: CartPole at equal totals with 1, 2 and 4 processes, 3 seeds each.
+curves: CartPole at equal totals with 1, 2 and 4 processes, 6 seeds each.
 kills: one run of 2 processes, either of which is killed with SIGKILL at 10 random moments; beside one without kills.
 reduce: the time of one sum over processes, by size, and the share of the exchange in the iterations of two runs.
 """
@@ -39,7 +39,7 @@ SHARES = {
 }
 SIZES = (1, 1_000, 10_000, 100_000, 1_000_000)
 ROUNDS = 100
-COUNTS, SEEDS, KILLS = (1, 2, 4), (0, 1, 2), 10
+COUNTS, SEEDS, KILLS = (1, 2, 4), (0, 1, 2, 3, 4, 5), 10
 SUM = """
 import sys, time
 import numpy as np
