@@ -7,6 +7,7 @@ import pytest
 
 from batchwright.lerobot import lerobot_python
 from batchwright.lerobot.lerobot_versions import describe_version, find_version
+from batchwright.watch.metric_log import read_events
 from run_batchwright import refusal, run_line
 
 
@@ -135,6 +136,21 @@ def test_an_interpreter_that_a_run_names_is_not_started(tmp_path: Path, monkeypa
     monkeypatch.setenv("BATCHWRIGHT_LEROBOT_PYTHON", "python")
     monkeypatch.setattr(lerobot_python, "_ask", lambda path: lerobot_python.LeRobotPython(path, "0.6.1"))
     assert "was trained with LeRobot 0.4.4; python has 0.6.1" in refusal(f"resume {run}").err
+
+
+def test_a_training_process_that_is_killed_is_told_and_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nif [ "$1" = -c ]; then echo 0.4.4 1 1; else kill -9 $$; fi\n')
+    python.chmod(0o755)
+    run = strange_run(tmp_path / "run", dataset(tmp_path / "a"))
+    monkeypatch.setenv("BATCHWRIGHT_LEROBOT_PYTHON", str(python))
+    answer = run_line(f"resume {run}")
+    assert answer.code == 1
+    assert "training was ended by SIGKILL, which the kernel sends when RAM runs out, after update 0" in answer.err
+    assert f"batchwright resume {run}" in answer.err
+    assert [event["kind"] for event in read_events(run / "events.jsonl")] == ["failed"]
 
 
 def test_words_that_import_a_package_are_refused(tmp_path: Path) -> None:

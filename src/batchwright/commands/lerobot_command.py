@@ -211,6 +211,9 @@ def finish_dataset_run(
             name: str(value) if name in ("run_dir", "checkpoint") else value for name, value in vars(result).items()
         }
         print(json.dumps(shown | {"interrupted": result.interrupted}))
+    elif result.failure is not None:
+        error = UserError(f"{result.failure}.", [f"batchwright resume {run}", "a smaller --samples-per-step"])
+        print(f"error: {error}", file=sys.stderr)
     elif result.interrupted:
         print(f"interrupted after update {result.updates}; go on with: batchwright resume {run}")
     elif result.code == 0:

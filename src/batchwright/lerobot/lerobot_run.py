@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,11 @@ from batchwright.core.safe_open import checked_path, read_json
 from batchwright.lerobot.dataset_settings import DatasetSettings
 from batchwright.lerobot.lerobot_plan import LeRobotRequest, data_folder, groups_of, policy_words, refuse_plugins
 from batchwright.lerobot.lerobot_python import LeRobotPython, call_environment, find_python, import_path
-from batchwright.lerobot.lerobot_worker import INTERRUPTED, JOB_FILE, WRITER
+from batchwright.lerobot.lerobot_worker import INTERRUPTED, JOB_FILE, UNEXPECTED, WRITER
 from batchwright.planning.plan import Plan, plan_from_dict
 from batchwright.runs.launch import create_run_dir
-from batchwright.watch.metric_log import read_metrics
+from batchwright.watch.metric_log import EventLog, read_metrics
+from batchwright.watch.run_end import FAILED
 
 GRACE_SECONDS = 20.0
 """How long processes may go on after one of them has failed."""
@@ -48,6 +49,8 @@ class DatasetResult:
     checkpoint: Path | None
     """The trained policy, in LeRobot's form."""
     seconds: float = 0.0
+    failure: str | None = None
+    """What ended a training process from outside, such as the kernel when RAM runs out."""
 
     @property
     def interrupted(self) -> bool:
@@ -140,7 +143,8 @@ def continue_run(
         words += [*(["--quiet"] if quiet else []), *(f"{WRITER}{name}" for name in writers)]
         environment = call_environment(folder, bool(job.get("offline")))
         code = _run_processes(words, environment, DatasetSettings.from_plan(plan).processes)
-    return _result(run, code, time.perf_counter() - start_seconds)
+    result = _result(run, code, time.perf_counter() - start_seconds)
+    return result if code >= 0 else _record_death(run, plan, result)
 
 
 def _same_python(run: RunDir, job: dict[str, Any]) -> LeRobotPython:
@@ -165,7 +169,10 @@ def _refuse_missing_data(run: RunDir, job: dict[str, Any]) -> None:
 
 
 def _run_processes(words: list[str], environment: dict[str, str], count: int) -> int:
-    """Starts one training process or several that share each update; passes signals on; returns the exit code."""
+    """Starts one training process or several that share each update; passes signals on.
+
+    Returns the exit code; of a process that a signal ended, the signal's number below 0.
+    """
     common = environment if count == 1 else environment | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
     started = []
     for rank in range(count):
@@ -174,8 +181,7 @@ def _run_processes(words: list[str], environment: dict[str, str], count: int) ->
         started.append(subprocess.Popen(words, env=common | own, start_new_session=True, stdout=stdout))
     with _passing_signals(started):
         codes = _wait(started)
-    worst = next((code for code in codes if code > 0), 0) or next((code for code in codes if code), 0)
-    return worst if worst >= 0 else 1
+    return next((code for code in codes if code > 0), 0) or next((code for code in codes if code), 0)
 
 
 def _wait(processes: list[subprocess.Popen[bytes]]) -> list[int]:
@@ -222,6 +228,17 @@ def _result(run: RunDir, code: int, seconds: float) -> DatasetResult:
     return DatasetResult(
         run.path, code, int(last.get("updates", 0)), int(last.get("samples", 0)), last.get("loss"), policy, seconds
     )
+
+
+def _record_death(run: RunDir, plan: Plan, result: DatasetResult) -> DatasetResult:
+    """Writes down that a signal ended training, which the process itself could not."""
+    name = signal.Signals(-result.code).name
+    cause = ", which the kernel sends when RAM runs out" if name == "SIGKILL" else ""
+    failure = f"training was ended by {name}{cause}, after update {result.updates}"
+    events = EventLog(run.events_path)
+    events.record(FAILED, result.updates // plan["updates_per_iteration"], failure, update=result.updates)
+    events.close()
+    return replace(result, code=UNEXPECTED, failure=failure)
 
 
 def is_dataset_run(path: str | Path) -> bool:

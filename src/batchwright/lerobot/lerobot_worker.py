@@ -26,6 +26,7 @@ from batchwright.lerobot.dataset_settings import DatasetSettings
 from batchwright.lerobot.lerobot_checkpoints import CheckpointWriter, SavedUpdate, last_checkpoint
 from batchwright.planning.memory_ladder import Rung
 from batchwright.planning.plan import plan_from_dict
+from batchwright.watch.run_end import FAILED
 
 if TYPE_CHECKING:
     from batchwright.lerobot.dataset_record import DatasetRecord
@@ -263,10 +264,14 @@ def main() -> int:
         return INTERRUPTED
     except Exception as error:
         traceback.print_exc()
-        reason = (str(error).splitlines() or [""])[0][:300]
-        text = f"error: {type(error).__name__}: {reason}. LeRobot's output: {run.path / LOG_FILE}"
-        print(text, file=terminal, flush=True)
+        print(f"error: {_reason(error)}. LeRobot's output: {run.path / LOG_FILE}", file=terminal, flush=True)
         return UNEXPECTED
+
+
+def _reason(error: Exception) -> str:
+    """One line on an error; what a user did wrong is told without the name of a class."""
+    line = (str(error).splitlines() or [""])[0][:300]
+    return line if isinstance(error, UserError) else f"{type(error).__name__}: {line}"
 
 
 def _train(run: RunDir, terminal: TextIO, quiet: bool, writers: tuple[str, ...]) -> int:
@@ -288,6 +293,11 @@ def _train(run: RunDir, terminal: TextIO, quiet: bool, writers: tuple[str, ...])
         if record is not None:
             record.warn("diverged", worker.update.update, f"training diverged: {error}")
         return DIVERGED
+    except Exception as error:
+        if record is not None:
+            done = worker.update.update
+            record.events.record(FAILED, record.iteration_of(done), _reason(error), update=done)
+        raise
     finally:
         if record is not None:
             record.close()
