@@ -26,6 +26,14 @@ def test_workers_are_the_least_of_half_the_cores_twice_the_batch_and_16(cores: i
     assert act(cores=cores, samples_per_step=samples)["workers"] == workers
 
 
+def test_without_a_gpu_no_workers_take_cores_from_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    found = plan(policy="act", cores=32)
+    assert found["workers"] == 0
+    assert not [check for check in found.checks if check.name == "workers"]
+    assert plan(policy="act", cores=32, workers=4)["workers"] == 4
+
+
 @pytest.mark.parametrize(
     ("workers", "band"), [(2, "too few"), (8, "good"), (16, "good"), (19, "good"), (20, "too many"), (24, "too many")]
 )
