@@ -11,6 +11,7 @@ from synthetic_runs import HEALTHY_FACTS, healthy
 from batchwright.api import plan
 from batchwright.doctor.harm import HARMED, HEALTHY, OPEN, verdict
 from batchwright.doctor.levers import LEVER_FINDINGS, stated_numbers
+from batchwright.doctor.outcome_findings import general_remedies
 from batchwright.doctor.reference_plan import KnownResult
 from batchwright.doctor.run_history import Facts, RunHistory, facts_of
 from batchwright.doctor.triage import examine
@@ -54,6 +55,8 @@ def test_a_low_learning_rate_is_meant_where_a_run_starts_from_another_one() -> N
     tuned = RunHistory(records(), replace(history.facts, values={**history.facts.values, "init_from": "runs/pole"}))
     assert "learning-rate-too-low" in {one.name for one in examine(history)}
     assert "learning-rate-too-low" not in {one.name for one in examine(tuned)}
+    assert any("--normalize-obs" in flags for flags in general_remedies(history))
+    assert not any("--normalize-obs" in flags for flags in general_remedies(tuned))
 
 
 def test_numbers_that_nobody_stated_are_no_suspects() -> None:

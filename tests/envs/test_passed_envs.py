@@ -124,6 +124,7 @@ def test_a_vector_environment_stands_for_its_functions_and_their_number(
 
 
 def test_a_vectorised_environment_of_the_registry_stands_for_its_id() -> None:
+    assert name_passed(gymnasium.make_vec("CartPole-v1", num_envs=5), {}) == "CartPole-v1"
     several = gymnasium.make_vec("CartPole-v1", num_envs=5, max_episode_steps=30)
     assert name_passed(several, {}) == "CartPole-v1?max_episode_steps=30"
     assert batchwright.plan(several)["num_envs"] == 5

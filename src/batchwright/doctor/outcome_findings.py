@@ -92,7 +92,7 @@ def general_remedies(history: RunHistory) -> tuple[str, ...]:
     preset = tuned_preset(env, algo) if isinstance(env, str) and isinstance(algo, str) else None
     flags = [f"--preset {preset}"] if preset is not None and not facts.from_preset else []
     scaled = [name for name in ("normalize_obs", "normalize_rewards") if facts.get(name) is False]
-    if scaled:
+    if scaled and facts.get("init_from") is None:  # parameters of another run go with its scale of observations
         flags.append(" ".join(flag(name, True) for name in scaled))
     if facts.get("regime") != "replay":
         more = max(0.01, 3 * (facts.number("entropy_start") or 0.0))

@@ -47,8 +47,9 @@ def one_of(env: Any) -> Any:
             print(f"note: {what} makes every environment", file=sys.stderr)
         return functions[0]
     if spec is not None and spec.vector_entry_point is not None and not hasattr(env, "env"):
+        usual = {"max_episode_steps": spec.max_episode_steps}
         kwargs = {key: value for key, value in spec.kwargs.items() if key not in _OF_VECTORS}
-        return with_kwargs(spec.id, kwargs)
+        return with_kwargs(spec.id, {key: value for key, value in kwargs.items() if value != usual.get(key, object())})
     raise UserError(
         f"env is a {type(env).__name__} of {env.num_envs} environments; pass one, Batchwright makes the copies.",
         ["pass one gymnasium.Env, or a function that makes one", f"num_envs={env.num_envs}"],
