@@ -24,6 +24,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "memory_beside_sb3.json"
 ENVS, STEPS, MINIBATCH, EPOCHS, UNITS, EPISODES = 8, 128, 128, 10, 64, 20
+SEQUENCE = 32
 
 
 def positions() -> Any:
@@ -42,7 +43,7 @@ def ours(seed: int, steps: int) -> dict[str, Any]:
         run = Path(folder) / "run"
         line = (
             f"train {Path(__file__).resolve()}:positions --engine gymnasium-sync --memory lstm --memory-size {UNITS} "
-            f"--seq-length 32 --num-envs {ENVS} --rollout-steps {STEPS} --minibatch-transitions {MINIBATCH} "
+            f"--seq-length {SEQUENCE} --num-envs {ENVS} --rollout-steps {STEPS} --minibatch-transitions {MINIBATCH} "
             f"--epochs {EPOCHS} --learning-rate 0.001 --hidden 64,64 --normalize-obs --normalize-rewards "
             f"--total-steps {steps} --seed {seed} --eval-every 0 --eval-episodes {EPISODES} --json "
             f"--quiet --run-dir {run}"

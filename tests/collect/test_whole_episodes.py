@@ -72,13 +72,14 @@ def test_every_column_begins_upright_follows_from_itself_and_ends_fallen(played:
 
 def test_steps_beyond_the_shares_are_counted_or_not_taken(played: Any) -> None:
     """7 episodes of 3 environments have 4 resets between them, which next-step engines spend a step on."""
-    form, (_, rollout, _, actions, env_steps, surplus) = played
+    form, found = played
+    env_steps, surplus = found.env_steps, found.surplus_steps
     resets = 0 if form == "same-step" else 4
-    assert env_steps == rollout.valid.sum() + resets
+    assert env_steps == found.rollout.valid.sum() + resets
     if form == "sync":
         assert surplus == 0
     else:
-        assert env_steps + surplus == actions.shape[0] * 3
+        assert env_steps + surplus == found.actions.shape[0] * 3
         assert surplus > 0
 
 
