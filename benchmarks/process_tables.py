@@ -56,7 +56,7 @@ def _reduce(entry: dict[str, Any]) -> list[str]:
         [f"{row['numbers']:,}", f"{row['median_ms']:.2f}", " to ".join(f"{ms:.2f}" for ms in row["quartiles_ms"])]
         for row in sums
     ]
-    cores = "one core, which they shared" if entry["cores"] == 1 else f"{entry['cores']} cores"
+    cores = "one core, which they shared" if entry["cores"] == 1 else f"{entry['cores']} cores of a busy machine"
     words = (
         f"One sum over 2 processes on {cores}, loopback, median and quartiles of {entry['rounds']}, with what it takes "
         "to start the program and to wait for it:"
