@@ -167,6 +167,9 @@ def test_plans_and_outcomes_are_tables_in_a_notebook(tmp_path: Path) -> None:
     assert "mean return" in result._repr_html_()
     assert "&lt;b&gt;" in result._repr_html_()
     assert "report" in result._repr_html_()
+    short = batchwright.train(Line(), run_dir=tmp_path / "short", quiet=True, **TINY | {"total_steps": 1})
+    assert "finished, 1 iteration<" in batchwright.api.diagnose(short.run_dir)._repr_html_()
+    assert "<th" not in result._repr_html_()  # pairs have no header
     assert "<p>" in batchwright.api.diagnose(result.run_dir)._repr_html_()
 
 

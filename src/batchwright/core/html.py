@@ -7,12 +7,11 @@ from html import escape
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table; its cells are text."""
-    head = "".join(f"<th style='text-align:left'>{escape(str(cell))}</th>" for cell in header)
+    """A table; its cells are text. One of pairs has an empty header, which is left out."""
+    titles = "".join(f"<th style='text-align:left'>{escape(str(cell))}</th>" for cell in header)
+    head = f"<thead><tr>{titles}</tr></thead>" if any(header) else ""
     lines = ["".join(f"<td style='text-align:left'>{escape(str(cell))}</td>" for cell in row) for row in rows]
-    return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table>"
-    )
+    return f"<table>{head}<tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table>"
 
 
 def paragraphs(lines: Sequence[str]) -> str:

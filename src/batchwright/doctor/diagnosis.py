@@ -9,6 +9,7 @@ from typing import Any
 from batchwright.core import html
 from batchwright.doctor.finding import Finding
 from batchwright.doctor.text import report
+from batchwright.planning.quantity import counted
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,16 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         """The findings in a notebook."""
-        title = f"{self.name}: {self.status}, {self.iterations} iterations"
+        title = f"{self.name}: {self.status}, {counted(self.iterations, 'iteration')}"
         rows = [(finding.name, finding.message, " or ".join(finding.flags)) for finding in self.findings]
         found = html.table(("finding", "evidence", "to try"), rows) if rows else html.paragraphs(["nothing found"])
         return html.paragraphs([title, *self.remarks]) + found
 
     def __str__(self) -> str:
         title = "\n".join(
-            [f"{self.name}: {self.status}, {self.iterations} iterations", *(f"  {text}" for text in self.remarks)]
+            [
+                f"{self.name}: {self.status}, {counted(self.iterations, 'iteration')}",
+                *(f"  {text}" for text in self.remarks),
+            ]
         )
         return report(self.findings, title, self.unknown)

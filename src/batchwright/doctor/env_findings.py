@@ -6,6 +6,7 @@ import numpy as np
 
 from batchwright.doctor.finding import MEASURED, WARNING, Finding, figure
 from batchwright.doctor.run_history import RunHistory
+from batchwright.planning.quantity import counted
 
 SOURCE = f"docs/training/run-directory.md#metrics; {MEASURED}"
 LAGS = 4
@@ -40,9 +41,9 @@ def delayed_actions(history: RunHistory) -> Finding | None:
         "delayed-actions",
         WARNING,
         0.9,
-        f"actions change the observation {lag + 1} steps later: the action {lag} steps before explains "
+        f"actions change the observation {lag + 1} steps later: the action {counted(lag, 'step')} before explains "
         f"{effects[lag]:.0%} of its change, the last one {effects[0]:.0%}.",
-        f"actions are applied {lag} steps late, or observations are {lag} steps old",
+        f"actions are applied {counted(lag, 'step')} late, or observations are {counted(lag, 'step')} old",
         SOURCE,
         evidence={"lag": lag} | {f"action_effect_{place}": value for place, value in enumerate(effects)},
         hint=True,
