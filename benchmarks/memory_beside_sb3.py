@@ -4,10 +4,9 @@ python benchmarks/memory_beside_sb3.py --peers-python PATH [--seeds 0 1 2] [--st
     [--json benchmarks/results/memory_beside_sb3.json]
 
 8 environments x 128 steps, minibatches of 128 transitions, 10 epochs, learning rate 1e-3, gamma 0.99, lambda 0.95, one
-LSTM of 64 units that actor and critic share, normalised observations and rewards, one thread. Both
-unroll up to 128 steps. Evaluated over 20 episodes, exploration off. Speeds leave out
-imports, compiling and the first tenth. Every finished run is kept in the JSON file at once; what is there is not made
-again.
+LSTM of 64 units that actor and critic share, normalised observations and rewards, one thread. Both unroll up to
+128 steps. Evaluated over 20 episodes, exploration off. Speeds leave out imports, compiling and the first tenth. Every
+finished run is kept in the JSON file at once; what is there is not made again.
 """
 
 from __future__ import annotations
