@@ -84,13 +84,13 @@ def publish_nothing(group: ProcessGroup) -> None:
 
 def train_silently(make_learner: Callable[[Plan, str, OnEvent | None], EngineLearner[Any]], group: ProcessGroup) -> int:
     """Trains what the first process has published, to its end; returns the exit code."""
-    told = json.loads(group.receive())
-    if told["plan"] is None:
+    published = json.loads(group.receive())
+    if published["plan"] is None:
         return 0
-    plan = plan_from_dict(told["plan"])
+    plan = plan_from_dict(published["plan"])
     take_threads(plan)
     with peers_lost():
-        learner = make_learner(plan, told["env"], None)
+        learner = make_learner(plan, published["env"], None)
         try:
             with stop_when_asked(lambda text: None) as stop_requested:
                 sharing: Any = learner
