@@ -111,6 +111,21 @@ def test_every_number_of_the_default_space_can_be_tried(name: str) -> None:
     assert ("reward_learning_rate" in space.names) == ("rrd" in name)
 
 
+def test_a_unit_that_was_being_prepared_at_a_kill_is_prepared_anew(tmp_path: Path) -> None:
+    flags = {**ALGORITHMS["ppo"], "engine": "jax", "learner_threads": 1, "algo": "ppo"}
+    planner = UnitPlanner(flags, probe_machine(), task_facts(describe("CartPole-v1")))
+    whole = planner.prepare({}, 0, STEPS, tmp_path / "units" / "whole")
+    part = tmp_path / "units" / "part"
+    part.mkdir()
+    (part / "config.yaml").write_bytes((whole / "config.yaml").read_bytes())
+    (part / ".plan.json.1.tmp").write_text("{")
+    assert planner.prepare({}, 0, STEPS, part) == part
+    assert (part / "plan.json").read_bytes() == (whole / "plan.json").read_bytes()
+    before = (part / "plan.json").stat().st_mtime_ns
+    planner.prepare({}, 0, STEPS, part)
+    assert (part / "plan.json").stat().st_mtime_ns == before
+
+
 def test_a_worker_that_dies_costs_its_unit_and_nothing_else(tmp_path: Path) -> None:
     env = tmp_path / "deadly.py"
     env.write_text(

@@ -10,6 +10,7 @@ from typing import Any
 
 from batchwright.config.load import REPLACES, Resolved, resolve
 from batchwright.config.presets import NO_PRESET
+from batchwright.core.files import remove_folder
 from batchwright.core.machine import Machine
 from batchwright.core.run_dir import RunDir
 from batchwright.planning.make import make_plan
@@ -53,8 +54,12 @@ class UnitPlanner:
         return resolved, plan
 
     def prepare(self, setting: Setting, seed: int, steps: int, path: Path) -> Path:
-        """The run directory of a unit; one that is there already stays as it is."""
+        """The run directory of a unit; one that is there already stays as it is.
+
+        A kill while it was made leaves a part of it, in which nothing has been trained: it is made anew.
+        """
         if not RunDir(path).is_run:
+            remove_folder(path, below=2)
             create_run(*self.plan(setting, seed, steps), path)
         return path
 
