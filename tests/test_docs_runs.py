@@ -13,6 +13,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,9 +71,21 @@ def _served() -> list[str]:
     server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     found = [server.stdout.readline() for _ in range(2)]
+    _wait_for_page(found[0].split(": ", 1)[1].strip())  # before, nobody hears a Ctrl-C that background jobs ignore
     server.send_signal(signal.SIGINT)
     assert server.wait(30) == 0
     return found
+
+
+def _wait_for_page(address: str) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, f"{address} does not answer"
+            time.sleep(0.05)
 
 
 def _hidden_randomness() -> None:
