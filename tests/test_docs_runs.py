@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +83,8 @@ def _wait_for_page(address: str) -> None:
     while True:
         try:
             urllib.request.urlopen(address, timeout=5).close()
+            return
+        except urllib.error.HTTPError:  # it answers, and wants the cookie that a browser keeps
             return
         except OSError:
             assert time.monotonic() < deadline, f"{address} does not answer"
