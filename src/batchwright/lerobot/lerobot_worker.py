@@ -269,7 +269,7 @@ def main() -> int:
 
 
 def _reason(error: Exception) -> str:
-    """One line on an error; what a user did wrong is told without the name of a class."""
+    """One line on an error; a mistake of the user is shown without the name of a class."""
     line = (str(error).splitlines() or [""])[0][:300]
     return line if isinstance(error, UserError) else f"{type(error).__name__}: {line}"
 
