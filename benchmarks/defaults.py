@@ -28,13 +28,13 @@ class Task(NamedTuple):
     """An environment and how long it is trained."""
 
     half: str
-    steps: int = 100_000
+    steps: int = 40_960
     kind: str = "gymnasium"
     """`envpool` where Gymnasium does not have it."""
 
 
 TASKS = {
-    "MountainCar-v0": Task("judge"),
+    "MountainCar-v0": Task("judge", steps=102_400),
     "MountainCarContinuous-v0": Task("choose"),
     "BipedalWalker-v3": Task("judge"),
     "Walker2d-v5": Task("judge"),
@@ -47,9 +47,9 @@ TASKS = {
     "Humanoid-v5": Task("judge"),
     "HumanoidStandup-v5": Task("choose"),
     "FrozenLake-v1": Task("judge"),
-    "Taxi-v3": Task("choose"),
-    "CliffWalking-v1": Task("judge"),
-    "Blackjack-v1": Task("choose"),
+    "Taxi-v4": Task("choose"),
+    "MiniGrid-Dynamic-Obstacles-5x5-v0": Task("judge", kind="envpool"),
+    "HopperHop-v1": Task("choose", kind="envpool"),
     "CheetahRun-v1": Task("judge", kind="envpool"),
     "CartpoleSwingup-v1": Task("choose", kind="envpool"),
     "ReacherEasy-v1": Task("judge", kind="envpool"),
@@ -58,6 +58,10 @@ TASKS = {
     "BallInCupCatch-v1": Task("judge", kind="envpool"),
     "CartpoleBalance-v1": Task("judge", kind="envpool"),
     "PointMassEasy-v1": Task("choose", kind="envpool"),
+    "MetaWorld/Reach-v3": Task("judge", kind="envpool"),
+    "MetaWorld/DrawerClose-v3": Task("choose", kind="envpool"),
+    "MiniGrid-Empty-5x5-v0": Task("judge", kind="envpool"),
+    "MiniGrid-LavaGapS5-v0": Task("choose", kind="envpool"),
 }
 
 
@@ -100,7 +104,8 @@ def main() -> None:
     parser.add_argument("--half", choices=("choose", "judge"), nargs="+", default=["choose", "judge"])
     parser.add_argument("--only", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--ours", nargs="+", default=[""], help="flags of ours; each text is a contender")
+    parser.add_argument("--sides", nargs="*", default=["random", "sb3"], choices=["random", "sb3"])
+    parser.add_argument("--ours", nargs="*", default=[""], help="flags of ours; each text is a contender")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no run after so many; the next call goes on")
     parser.add_argument("--json", type=Path, default=RESULTS)
     parser.add_argument("--one", nargs=4, metavar=("SIDE", "ENV", "STEPS", "SEED"), help=argparse.SUPPRESS)
@@ -121,7 +126,7 @@ def _measure(stated: argparse.Namespace) -> None:
             task = TASKS[env]
             if task.half not in stated.half:
                 continue
-            for side in ("random", "sb3", *(f"ours {flags}".strip() for flags in stated.ours)):
+            for side in (*stated.sides, *(f"ours {flags}".strip() for flags in stated.ours)):
                 key = f"{env}|{side}" if side == "random" else f"{env}|{side}|{seed}"
                 report = _read(stated.json)
                 if key in report["runs"] or time.monotonic() > end:

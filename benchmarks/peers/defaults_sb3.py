@@ -19,15 +19,20 @@ class EnvPoolEnv(gymnasium.Env):  # type: ignore[type-arg]
         first = self._flat(self._pool.reset()[0])
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, first.shape, np.float32)
         space = self._pool.action_space
-        self.action_space = gymnasium.spaces.Box(
-            space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32
+        self._discrete = isinstance(space, gymnasium.spaces.Discrete)
+        self.action_space = (
+            gymnasium.spaces.Discrete(int(space.n))
+            if self._discrete
+            else gymnasium.spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
         )
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         return self._flat(self._pool.reset()[0]), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        obs, reward, terminated, truncated, _ = self._pool.step(np.asarray(action, np.float64)[None])
+        obs, reward, terminated, truncated, _ = self._pool.step(
+            np.asarray(action, np.int32 if self._discrete else np.float64)[None]
+        )
         return self._flat(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}
 
     def _flat(self, obs: Any) -> np.ndarray:
