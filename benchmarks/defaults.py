@@ -31,6 +31,8 @@ class Task(NamedTuple):
     steps: int = 40_960
     kind: str = "gymnasium"
     """`envpool` where Gymnasium does not have it."""
+    flags: str = ""
+    """What ours is told beside the contender's flags."""
 
 
 TASKS = {
@@ -62,6 +64,9 @@ TASKS = {
     "MetaWorld/DrawerClose-v3": Task("choose", kind="envpool"),
     "MiniGrid-Empty-5x5-v0": Task("judge", kind="envpool"),
     "MiniGrid-LavaGapS5-v0": Task("choose", kind="envpool"),
+    "CartPole-v1": Task("choose", flags="--preset none"),
+    "Acrobot-v1": Task("choose", steps=81_920, flags="--preset none"),
+    "LunarLander-v3": Task("choose", steps=81_920, flags="--preset none"),
 }
 
 
@@ -70,6 +75,7 @@ def ours(env: str, steps: int, seed: int, flags: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         line = f"train {env} --total-steps {steps} --seed {seed} --eval-every 0 --eval-episodes {EVAL_EPISODES} {flags}"
+        line += f" {TASKS[env].flags}"
         words = [sys.executable, "-m", "batchwright.cli", *line.split(), "--run-dir", str(run), "--json", "--quiet"]
         began = time.monotonic()
         found = _call(words)

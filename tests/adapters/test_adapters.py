@@ -152,7 +152,7 @@ def test_the_text_for_stable_baselines_compiles_and_calls_with_the_plan() -> Non
     torch_nn = type("nn", (), {"Tanh": object})
     exec(body, {"PPO": Model, "nn": torch_nn, "make_vec_env": lambda name, n_envs: (name, n_envs)})
     assert calls["env"] == ("YourEnv-v0", 4)
-    assert (calls["n_steps"], calls["batch_size"], calls["n_epochs"]) == (512, 512, 10)
+    assert (calls["n_steps"], calls["batch_size"], calls["n_epochs"]) == (512, 64, 10)
     assert calls["total_timesteps"] == 1_000_000
 
 

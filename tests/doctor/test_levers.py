@@ -39,7 +39,7 @@ def run_of(returns: Any = stands_still, **settings: Any) -> RunHistory:
         ({"gae_lambda": 0.0}, "gae-lambda-too-low", "--gae-lambda 0.95"),
         ({"clip_range": 0.02}, "clip-range-too-small", "--clip-range 0.2"),
         ({"epochs": 1}, "too-few-updates", "--epochs 10"),
-        ({"minibatch_transitions": 4}, "minibatch-too-small", "--minibatch-transitions 512"),
+        ({"minibatch_transitions": 4}, "minibatch-too-small", "--minibatch-transitions 64"),
         ({"algo": "dqn", "updates_per_target": 1}, "target-too-fast", "--updates-per-target 1000"),
         ({"algo": "dqn", "epsilon_end": 0.5}, "epsilon-too-high", "--epsilon-end 0.05"),
         ({"algo": "dqn", "huber_limit": 0.01}, "huber-limit-too-small", "--huber-limit 1"),

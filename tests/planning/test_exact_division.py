@@ -101,7 +101,10 @@ def test_the_divisor_nearest_in_ratio_is_found_by_trying_all(
     steps = sequences * seq_length
     found = rl_games(num_envs=num_envs, rollout_steps=steps, num_agents=num_agents, seq_length=seq_length)
     rollout, size = num_envs * steps * num_agents, found["minibatch_transitions"]
-    target = rollout / 4 if rollout >= 1024 else rollout / 2 if rollout >= 256 else rollout
+    if steps >= 64:
+        target = min(rollout, max(64, 8 * seq_length if seq_length > 1 else 0, rollout / 32))
+    else:
+        target = rollout / 4 if rollout >= 1024 else rollout / 2 if rollout >= 256 else rollout
     legal = [d for d in range(seq_length, rollout + 1, seq_length) if rollout % d == 0]
     nearest = min(abs(math.log(d / target)) for d in legal)
     assert size in legal
@@ -110,7 +113,7 @@ def test_the_divisor_nearest_in_ratio_is_found_by_trying_all(
         assert nearest > math.log(1.98)
         assert size == rollout
     else:
-        assert nearest <= abs(math.log(size / target)) <= nearest + 0.01  # targets are whole numbers
+        assert nearest <= abs(math.log(size / target)) <= nearest + 0.02  # targets are whole numbers
 
 
 @settings(max_examples=60)

@@ -172,7 +172,7 @@ def test_what_cannot_be_held_exactly_is_said() -> None:
     found = plan(num_envs=5000, hold="transitions-per-update")
     assert found["rollout_transitions"] == 5000
     assert "2048 transitions per rollout before, 5000 now" in found.warnings[0]
-    assert 400 <= found["minibatch_transitions"] <= 600  # nearly the 512 of before
+    assert 60 <= found["minibatch_transitions"] <= 70  # nearly the 64 of before
 
 
 def test_holding_reuse_keeps_the_epochs_of_the_preset() -> None:
@@ -204,7 +204,7 @@ def test_changing_num_envs_alone_says_what_it_does_and_how_to_prevent_it() -> No
     warning = plan(num_envs=32).warnings[0]
     assert "num_envs 8 -> 32" in warning
     assert "rollout 2048 -> 8192" in warning
-    assert "updates per million transitions 19531 -> 4883" in warning  # 40 per 2048, 40 per 8192
+    assert "updates per million transitions 156250 -> 39062" in warning  # 320 per 2048, 320 per 8192
     assert "--hold transitions-per-update" in warning
     assert not any("alone changes" in text for text in plan(num_envs=32, hold="transitions-per-update").warnings)
 

@@ -27,7 +27,31 @@ def test_the_table_of_automatic_minibatches_holds(num_envs: int, minibatch: int)
 
 @pytest.mark.parametrize(("rollout", "target"), [(1024, 256), (1023, 511), (256, 128), (255, 255), (64, 64), (1, 1)])
 def test_the_rule_changes_at_1024_and_at_256(rollout: int, target: int) -> None:
-    assert auto_minibatch(rollout) == target
+    assert auto_minibatch(rollout, 16) == target
+
+
+@pytest.mark.parametrize(
+    ("rollout", "target"), [(8192, 256), (4096, 128), (2048, 64), (1024, 64), (64, 64), (63, 63), (1, 1)]
+)
+def test_a_long_rollout_is_cut_into_32_minibatches_of_at_least_64(rollout: int, target: int) -> None:
+    for steps in (64, 256, None):  # None: whole episodes
+        assert auto_minibatch(rollout, steps) == target
+
+
+def test_the_default_rollout_gives_320_updates() -> None:
+    found = plan()
+    assert (found["rollout_transitions"], found["minibatch_transitions"]) == (2048, 64)
+    assert found["updates_per_iteration"] == 32 * 10
+
+
+def test_the_rule_for_long_rollouts_begins_at_64_steps() -> None:
+    assert plan(num_envs=64, rollout_steps=63)["minibatches"] == 4
+    assert plan(num_envs=64, rollout_steps=64)["minibatches"] == 32
+
+
+def test_a_minibatch_of_sequences_has_at_least_eight() -> None:
+    found = plan(num_envs=8, rollout_steps=256, seq_length=16)
+    assert found["minibatch_transitions"] == 8 * 16
 
 
 def test_8192_transitions_in_minibatches_of_256_are_32_per_epoch() -> None:
@@ -147,10 +171,10 @@ def test_no_shorter_rollout_of_episodes_outgrows_the_room_of_its_program(
 
 def test_a_plan_of_episodes_cuts_by_what_was_stated() -> None:
     options = {"rollout_episodes": 10, "episode_steps": 500}
-    # 640 rows: ten minibatches of 64; four; half of it; all of it.
+    # 640 rows: ten minibatches of 64; four; the automatic 64; all of it.
     assert episode_cut(plan(**options, minibatch_transitions=64).quantities).parts(640) == 10
     assert episode_cut(plan(**options, minibatches=4).quantities).parts(640) == 4
-    assert episode_cut(plan(**options).quantities).parts(640) == 2
+    assert episode_cut(plan(**options).quantities).parts(640) == 10
     assert episode_cut(plan(**options, minibatch_transitions=999_999).quantities).parts(640) == 1
     assert episode_cut(plan(rollout_episodes=10, minibatch_transitions=999_999).quantities).parts(640) == 1
     assert episode_cut(plan(**options, algo="reinforce").quantities).parts(640) == 1

@@ -205,8 +205,11 @@ def test_automatic_minibatches_of_whole_episodes_are_a_share_of_what_was_collect
     made = batchwright.plan(rollout_episodes=10, episode_steps=500)
     found = picture(json.loads(made.to_json()))
     assert found
-    assert found["stages"][1]["lines"][:2] == ["1/4, 1/2 or all of the rollout", "at full length 4 of 1,250"]
-    assert "1/4 of the rollout (1/2 below 1,024 transitions, all below 256)" in made.diagram()
+    assert found["stages"][1]["lines"][:2] == [
+        "minibatches of 1/32 of the rollout (64 below 2,048 transitions)",
+        "at full length 32 of 156-157",
+    ]
+    assert "1/32 of the rollout (64 below 2,048 transitions)" in made.diagram()
     unknown = picture(json.loads(batchwright.plan(rollout_episodes=10).to_json()))
     assert unknown
     assert "?" not in " ".join(part for stage in unknown["stages"] for part in stage["lines"])

@@ -202,9 +202,10 @@ def _minibatch(
         return MinibatchFit(batch, used, f"{requested} requested, {used} used: it must divide {batch}{_of(seq_length)}")
     parts = _author_minibatches(section, author, math.prod(factors[2:]))
     if parts is None:
-        target = auto_minibatch(batch)
+        target = auto_minibatch(batch, factors[1], seq_length)
         used = nearest_in_ratio(legal, target)
-        return MinibatchFit(batch, used, auto_minibatch_reason(batch) + _distance(used, target, batch, seq_length))
+        why = auto_minibatch_reason(batch, factors[1], seq_length)
+        return MinibatchFit(batch, used, why + _distance(used, target, batch, seq_length))
     used = nearest_in_ratio(legal, max(1, round(batch / parts)))
     reason = f"{_count(batch // used)}, the author's number is {parts:g}"
     return MinibatchFit(batch, used, reason + _distance(used, batch / parts, batch, seq_length))

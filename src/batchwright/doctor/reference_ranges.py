@@ -86,7 +86,12 @@ def transitions_per_step(history: RunHistory) -> int:
 def reference_minibatch(history: RunHistory) -> int:
     """The minibatch of the tuned preset, else the planner's within 32-256, which suits small networks."""
     rollout = int(history.facts.number("rollout_transitions") or reference_rollout(history))
-    return min(rollout, tuned(history, "minibatch_transitions") or max(32, min(256, auto_minibatch(rollout))))
+    return min(rollout, tuned(history, "minibatch_transitions") or _planned_minibatch(history, rollout))
+
+
+def _planned_minibatch(history: RunHistory, rollout: int) -> int:
+    steps = history.facts.number("rollout_steps")
+    return max(32, min(256, auto_minibatch(rollout, None if steps is None else int(steps))))
 
 
 def _algo(history: RunHistory) -> str:

@@ -36,13 +36,13 @@ class EpisodeCut:
             return "the whole rollout" if self.minibatches == 1 else f"1/{self.minibatches} of the rollout"
         if self.minibatch_transitions is not None:
             return f"about {self.minibatch_transitions:,}"
-        return "1/4 of the rollout (1/2 below 1,024 transitions, all below 256)"
+        return "1/32 of the rollout (64 below 2,048 transitions)"
 
     def _extreme_sizes(self, rows: int) -> list[int]:
         """Sizes of rollouts that include those with the most parts and the largest minibatch.
 
         Parts come ever nearer to a stated size as the rollout grows, so that the largest is cut from one of less than
-        four times that size; the automatic size changes its rule up to 1024 and grows with the rollout from there.
+        four times that size; the automatic size is 64 up to 2,048 rows and grows with the rollout from there.
         """
         turns = 1 if self.minibatches else 4 * (self.minibatch_transitions or 512)
         return sorted({*range(1, min(rows, turns) + 1), max(1, rows - 3), max(1, rows - 2), max(1, rows - 1), rows})

@@ -70,9 +70,9 @@ def _settle_parts(ledger: Ledger, rollout: int, legal: list[int], parts: int) ->
 def _settle_auto(
     ledger: Ledger, rollout: int, legal: list[int], num_envs: int, rollout_steps: int, num_agents: int, seq_length: int
 ) -> None:
-    target = auto_minibatch(rollout)
+    target = auto_minibatch(rollout, rollout_steps, seq_length)
     size = nearest_in_ratio(legal, target)
-    reason = f"{auto_minibatch_reason(rollout)}; it must divide the rollout"
+    reason = f"{auto_minibatch_reason(rollout, rollout_steps, seq_length)}; it must divide the rollout"
     if abs(math.log(size / target)) > math.log(USEFUL_FACTOR) + 1e-9:
         size = rollout
         better = _better_num_envs(num_envs, rollout_steps, num_agents, seq_length)
@@ -94,7 +94,7 @@ def _better_num_envs(num_envs: int, rollout_steps: int, num_agents: int, seq_len
             envs = num_envs + direction * distance
             if envs < 1:
                 break
-            target = auto_minibatch(envs * rollout_steps * num_agents)
+            target = auto_minibatch(envs * rollout_steps * num_agents, rollout_steps, seq_length)
             legal = _legal(envs, rollout_steps, num_agents, seq_length)
             if abs(math.log(nearest_in_ratio(legal, target) / target)) <= math.log(1.25):
                 found.append(envs)

@@ -139,12 +139,12 @@ def _settle_minibatches(ledger: Ledger, held: scaling.Held, rollout: int, seq_le
             )
         split, target, why = Split(rows, stated_parts), None, ""
     else:
-        target, why = _target(ledger, held, rollout)
+        target, why = _target(ledger, held, rollout, seq_length)
         split = near_equal_split(rows, max(1, round(min(target, rollout) / seq_length)))
     _write_split(ledger, split, seq_length, target, why, when)
 
 
-def _target(ledger: Ledger, held: scaling.Held, rollout: int) -> tuple[int, str]:
+def _target(ledger: Ledger, held: scaling.Held, rollout: int, seq_length: int) -> tuple[int, str]:
     """The size aimed at, with its reason."""
     stated = ledger.stated("minibatch_transitions")
     if stated is not None and not (held.minibatch is not None and not _by_flag(ledger, "minibatch_transitions")):
@@ -153,7 +153,9 @@ def _target(ledger: Ledger, held: scaling.Held, rollout: int) -> tuple[int, str]
         return held.minibatch, f"held: {held.minibatch} transitions per update as before"
     if DEFAULTS[ledger.config.algo].single_update:
         return rollout, f"all {rollout} collected: {ledger.config.algo} takes one exact step per rollout"
-    return auto_minibatch(rollout), auto_minibatch_reason(rollout)
+    steps = ledger.quantities.get("rollout_steps")
+    long = None if steps is None else int(steps.value or 1)
+    return auto_minibatch(rollout, long, seq_length), auto_minibatch_reason(rollout, long, seq_length)
 
 
 def _by_flag(ledger: Ledger, name: str) -> bool:
@@ -333,9 +335,7 @@ def _unknown_length(ledger: Ledger, size: int | None) -> None:
     if size is not None:
         ledger.adopt("minibatch_transitions", size, "transitions", "requested; the whole rollout where that is smaller")
     else:
-        ledger.settle(
-            "minibatch_transitions", None, "transitions", "rollout / 4 from 1024 transitions up, / 2 from 256, else all"
-        )
+        ledger.settle("minibatch_transitions", None, "transitions", "rollout / 32, at least 64, else all")
 
 
 def _episode_totals(ledger: Ledger, episodes: int, length: int | None) -> None:

@@ -38,8 +38,20 @@ class Split:
         return f"{self.total} = {self.large_count} x {self.large} + {self.parts - self.large_count} x {self.small}"
 
 
-def auto_minibatch(rollout: int) -> int:
-    """The target size of a minibatch: a quarter of a large rollout, half of a medium one, all of a small one."""
+LONG_ROLLOUT_STEPS = 64
+"""A rollout of so many steps of each environment, or of whole episodes, is long: few are collected, so that each must
+give many updates."""
+LONG_ROLLOUT_PARTS, LEAST_MINIBATCH, LEAST_SEQUENCES = 32, 64, 8
+
+
+def auto_minibatch(rollout: int, rollout_steps: int | None = None, seq_length: int = 1) -> int:
+    """The target size of a minibatch; `rollout_steps` is None for whole episodes.
+
+    A long rollout is cut into 32, of at least 64 transitions. Of a short one, from many environments, the target is a
+    quarter where it is large, half where it is medium, all where it is small.
+    """
+    if _is_long(rollout_steps):
+        return min(rollout, max(_least(seq_length), rollout // LONG_ROLLOUT_PARTS))
     if rollout >= 1024:
         return rollout // 4
     if rollout >= 256:
@@ -47,13 +59,27 @@ def auto_minibatch(rollout: int) -> int:
     return rollout
 
 
-def auto_minibatch_reason(rollout: int) -> str:
+def auto_minibatch_reason(rollout: int, rollout_steps: int | None = None, seq_length: int = 1) -> str:
     """The rule of `auto_minibatch` with the figures put in."""
+    if _is_long(rollout_steps):
+        least, share = _least(seq_length), rollout // LONG_ROLLOUT_PARTS
+        if rollout <= least:
+            return f"all {rollout} collected (at least {least})"
+        return f"{rollout} collected / {LONG_ROLLOUT_PARTS}" + ("" if share >= least else f", at least {least}")
     if rollout >= 1024:
         return f"{rollout} collected / 4 (1024 or more)"
     if rollout >= 256:
         return f"{rollout} collected / 2 (256 to 1023)"
     return f"all {rollout} collected (fewer than 256)"
+
+
+def _is_long(rollout_steps: int | None) -> bool:
+    return rollout_steps is None or rollout_steps >= LONG_ROLLOUT_STEPS
+
+
+def _least(seq_length: int) -> int:
+    """Transitions of the smallest minibatch that is chosen: with sequences, several of them."""
+    return max(LEAST_MINIBATCH, LEAST_SEQUENCES * seq_length if seq_length > 1 else 0)
 
 
 def near_equal_split(total: int, target: int) -> Split:

@@ -50,7 +50,7 @@ def _episodes(values: dict[str, Number], cut: EpisodeCut, collected: tuple[int, 
     if collected is not None:
         low, high = collected
         lines += [f"so far {_n(low)}" + ("" if low == high else f" to {_n(high)}") + " per rollout"]
-    sizes = ["1/4, 1/2 or all of the rollout" if cut == EpisodeCut() else f"minibatches of {cut.about()}"]
+    sizes = [f"minibatches of {cut.about()}"]
     if isinstance(rollout, int) and isinstance(parts, int):
         whole = Split(rollout, max(1, parts))
         smaller = "" if whole.small == whole.large else f"{_n(whole.small)}-"
