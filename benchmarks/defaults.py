@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -144,6 +146,7 @@ def _measure(stated: argparse.Namespace) -> None:
                     found = _call([stated.peers_python, str(Path(__file__).resolve()), *words])
                 report = _read(stated.json)
                 report["runs"][key] = found
+                report["machine"] = {"cores": os.cpu_count(), "cpu": platform.processor() or platform.machine()}
                 report["measured"] = datetime.now(UTC).isoformat(timespec="seconds")
                 stated.json.write_text(json.dumps(report) + "\n", encoding="utf-8")
                 print(key, found if side == "random" else (found["mean"], found["seconds"]), flush=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from batchwright.watch.statistics import bootstrap_interval, interquartile_mean
 from checker_tables import checkers
+from defaults_tables import defaults
 from markdown_table import figure, measured_on, table
 from process_tables import processes
 from tuning_tables import against, kills, measure
@@ -689,6 +690,7 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
         "python benchmarks/learning.py --json benchmarks/results/learning.json",
         learning,
     ),
+    ("Defaults", "defaults.json", "python benchmarks/defaults.py --peers-python PYTHON", defaults),
     ("Speed", "speed.json", "python benchmarks/speed.py", speed),
     ("Wall-clock", "wallclock.json", "python benchmarks/wallclock.py", wallclock),
     ("Limit", "limit.json", "python benchmarks/limit.py --json benchmarks/results/limit.json", limit),
