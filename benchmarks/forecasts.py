@@ -1,9 +1,13 @@
-"""How far forecasts of memory are from the peaks of real runs.
+"""How far forecasts of memory and time are from what real runs take.
 
-python benchmarks/forecasts.py [--only NAME] [--json FILE]
+python benchmarks/forecasts.py [memory|time] [--only NAME] [--json benchmarks/results/forecasts.json]
 
 Each run is a process of its own with an empty cache of compiled programs. Its peak is the largest resident set that the
 kernel counted (`ru_maxrss`); engines of one process only, as those of workers are not in that figure.
+
+Time: `plan ENV --forecast` in one process, then `train` with the same flags in another. Compared are the seconds
+that `train` reports, which leave out the start of Python, and the ETA of its first line from 10% on with what was left.
+Pin the whole to one core (`taskset -c 0 ...`): then both see the same core. The load of the machine is recorded.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -36,15 +41,84 @@ MEMORY: dict[str, list[str]] = {
     "ppo vectors, 8 envs": _ppo("CartPole-v1", "jax", 8, 128),
     "ppo vectors, 256 envs": _ppo("CartPole-v1", "envpool", 256, 128),
     "ppo vectors, 2048 envs": _ppo("CartPole-v1", "jax", 2048, 128),
+    "ppo vectors, 4096 envs": _ppo("CartPole-v1", "jax", 4096, 64),
+    "ppo vectors, 4096 envs in EnvPool": _ppo("CartPole-v1", "envpool", 4096, 64),
+    "ppo HalfCheetah, 64 envs": _ppo("HalfCheetah-v5", "envpool", 64, 128),
     "ppo wide network, 256 envs": _ppo("CartPole-v1", "envpool", 256, 128, "--hidden", "256,256"),
     "ppo gymnasium, 8 envs": _ppo("CartPole-v1", "gymnasium-sync", 8, 128),
     "ppo images, 8 envs": _ppo("Pong-v5", "envpool", 8, 128),
     "ppo images, 256 envs": _ppo("Pong-v5", "envpool", 256, 8),
     "ppo images, 2048 envs": _ppo("Pong-v5", "envpool", 2048, 2, "--epochs", "1"),
+    "a2c": ["CartPole-v1", "--algo", "a2c", "--engine", "jax", "--total-steps", "10000", *SHORT],
     "sac": _replay("Pendulum-v1", "sac", "jax"),
     "dqn": _replay("CartPole-v1", "dqn", "jax"),
     "sac with return decomposition": _replay("Pendulum-v1", "sac", "jax", "--redistribute", "rrd"),
 }
+
+NO_PRESET = ["--preset", "none"]
+TIME: dict[str, list[str]] = {
+    "ppo CartPole, jax": ["CartPole-v1", *PPO, "--engine", "jax", "--total-steps", "600000"],
+    "ppo LunarLander, envpool": ["LunarLander-v3", *PPO, "--engine", "envpool", "--total-steps", "200000"],
+    "ppo Acrobot, jax": ["Acrobot-v1", *PPO, "--engine", "jax", "--total-steps", "400000"],
+    "ppo HalfCheetah, envpool": ["HalfCheetah-v5", *PPO, "--engine", "envpool", "--total-steps", "200000"],
+    "ppo CartPole, gymnasium": ["CartPole-v1", *PPO, "--engine", "gymnasium-sync", "--total-steps", "100000"],
+    "a2c CartPole, jax": ["CartPole-v1", "--algo", "a2c", "--engine", "jax", "--total-steps", "400000"],
+    "sac Pendulum, jax": ["Pendulum-v1", "--algo", "sac", "--engine", "jax", "--total-steps", "8000"],
+    "dqn CartPole, jax": ["CartPole-v1", "--algo", "dqn", "--engine", "jax", "--total-steps", "60000"],
+}
+ETA_LINE = re.compile(r"^iteration +(\d+)/(\d+) .* ETA ([\d:]+)$")
+ETA_FROM = 0.1
+
+
+def call(words: list[str], cache: str) -> str:
+    """Standard output of one call of the command."""
+    command = [sys.executable, "-m", "batchwright.cli", *words]
+    environ = os.environ | {"XDG_CACHE_HOME": cache}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}\n{done.stderr}")
+    return done.stdout
+
+
+def time_row(name: str, words: list[str]) -> dict[str, Any]:
+    """Forecast before a run and remembered after it, and its ETA, beside what it took."""
+    words, load = [*words, *NO_PRESET], os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir = Path(folder) / "run"
+        before = json.loads(call(["plan", *words, "--forecast", "--json"], folder))["forecast"]
+        shown = call(["train", *words, "--run-dir", str(run_dir)], folder)
+        records = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+        events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+        after = json.loads(call(["plan", *words, "--forecast", "--json"], folder))["forecast"]
+    assert before["source"].startswith("measured") and after["source"].startswith("remembered")
+    evaluated = next(event["unix_seconds"] for event in reversed(events) if event["kind"] == "evaluation")
+    saved = next(event["unix_seconds"] for event in reversed(events) if event["kind"] == "checkpoint")
+    actual = records[-1]["elapsed_seconds"] + evaluated - saved
+    row = {"run": name, "command": " ".join(words), "load": round(load, 1), "forecast": before["seconds"]}
+    row |= {
+        "remembered": after["seconds"],
+        "actual": round(actual, 1),
+        "error": round(before["seconds"] / actual - 1, 3),
+    }
+    parts = ("step_seconds", "start_seconds", "evaluation_seconds")
+    return (
+        row | _eta(shown, records, actual) | {"before": [before[p] for p in parts], "after": [after[p] for p in parts]}
+    )
+
+
+def _eta(shown: str, records: list[dict[str, Any]], actual: float) -> dict[str, Any]:
+    """The first ETA from 10% on, beside what was left then."""
+    for line in shown.splitlines():
+        found = ETA_LINE.match(line)
+        if found is None or int(found[1]) < ETA_FROM * int(found[2]):
+            continue
+        eta = 0
+        for part in found[3].split(":"):
+            eta = 60 * eta + int(part)
+        left = actual - records[int(found[1]) - 1]["elapsed_seconds"]
+        at = round(int(found[1]) / int(found[2]), 2)
+        return {"eta_at": at, "eta": eta, "left": round(left, 1), "eta_error": round(eta / left - 1, 3)}
+    return {}
 
 
 def peak_of(words: list[str], cache: str) -> int:
@@ -76,26 +150,26 @@ def memory_row(name: str, words: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("part", nargs="?", choices=("memory", "time"), help="both where neither is stated")
     parser.add_argument("--only", help="runs whose names contain this")
     parser.add_argument("--json", metavar="FILE", help="write the record there; runs it has and this call has not stay")
     stated = parser.parse_args()
-    rows = []
-    for name, words in MEMORY.items():
-        if stated.only is None or stated.only in name:
-            row = memory_row(name, words)
-            rows.append(row)
-            shown = {key: round(value / MIB) if key.endswith("_bytes") else value for key, value in row.items()}
-            print("  ".join(f"{key} {value}" for key, value in shown.items() if key != "command"), flush=True)
-    if stated.json:
-        write(Path(stated.json), rows)
+    for part, runs, measure in (("memory", MEMORY, memory_row), ("time", TIME, time_row)):
+        for name, words in runs.items():
+            if stated.part in (None, part) and (stated.only is None or stated.only in name):
+                row = measure(name, words)
+                shown = {key: round(value / MIB) if key.endswith("_bytes") else value for key, value in row.items()}
+                print("  ".join(f"{key} {value}" for key, value in shown.items() if key != "command"), flush=True)
+                if stated.json:
+                    write(Path(stated.json), part, list(runs), row)
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Merges these rows into the record."""
+def write(path: Path, part: str, names: list[str], row: dict[str, Any]) -> None:
+    """Puts a row into the record."""
     record = json.loads(path.read_text()) if path.exists() else {}
-    found = {row["run"]: row for row in [*record.get("memory", []), *rows]}
+    found = {old["run"]: old for old in [*record.get(part, []), row]}
     record["machine"] = {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()}
-    record["memory"] = [found[name] for name in MEMORY if name in found]
+    record[part] = [found[name] for name in names if name in found]
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

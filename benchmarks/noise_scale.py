@@ -1,16 +1,21 @@
 """The gradient noise scale that runs log, against gradients of independent rollouts at the same parameters.
 
-python benchmarks/noise_scale.py [--only CartPole-v1] [--rollouts 64] [--json FILE]
+python benchmarks/noise_scale.py [--only CartPole-v1] [--rollouts 96] [--minibatch 64]
+    [--json benchmarks/results/noise_scale.json]
 
-PPO is trained for some iterations, then kept as it is. The policy's gradient (loss and entropy bonus, all parameters)
-of each further rollout gives the truth: variance between rollouts x transitions, over the squared norm of the mean
-gradient. The logged estimate is that of the first epoch of the same rollouts, from single minibatches.
+PPO is trained for some iterations, then kept as it is. Between two rollouts that count lie others that do not, so that
+they share few episodes. Of each the gradients of the policy's part of the loss and of the value's are taken over all of
+its transitions, once for the layers that only that part uses (as runs log it) and once for all layers. Their
+variance x transitions over the squared norm of their mean is the truth. What the run would log comes from the updates
+of the same rollouts, always from the same parameters: single minibatches of the first epoch.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,66 +23,126 @@ from typing import Any
 import numpy as np
 
 from batchwright.api import plan, set_up_jax
+from batchwright.doctor.noise_scale import noise_scale
+from batchwright.doctor.run_history import Facts, RunHistory
 
-TASKS = {"CartPole-v1": 5, "Acrobot-v1": 10, "Pendulum-v1": 20}
-"""Iterations of training before the measurement."""
+TASKS = {
+    "CartPole-v1": ("jax", 5),
+    "Acrobot-v1": ("jax", 10),
+    "Pendulum-v1": ("jax", 20),
+    "MountainCarContinuous-v0": ("envpool", 10),
+    "LunarLander-v3": ("envpool", 20),
+    "HalfCheetah-v5": ("envpool", 20),
+}
+"""Engine, and iterations of training before the measurement. The last three were not looked at while it was built."""
+SKIPPED = 3
+"""Rollouts between two that count."""
+ROLES = ("policy", "value")
 
 
-def measure(env: str, iterations: int, rollouts: int) -> dict[str, Any]:
-    """The noise scale of one task both ways, in transitions."""
-    import jax
+class Gradients:
+    """The compiled gradients of both parts of the loss over a whole rollout."""
 
+    def __init__(self, learner: Any) -> None:
+        import jax
+
+        from batchwright.nets.param_roles import param_roles
+        from batchwright.on_policy.on_policy_update import make_loss, prepare_rollout
+
+        policy, settings = learner.policy, learner.on_policy_settings.update
+        loss = make_loss(policy, settings)
+
+        def gradients(train: Any, rollout: Any, stats: Any, hyper: Any) -> Any:
+            rows = prepare_rollout(policy, settings, train, rollout, stats, hyper).rows
+
+            def part(flat: Any, which: str) -> Any:
+                total, metrics = loss(policy.unravel(flat), rows, rows.weight.sum(), hyper)
+                value = hyper.value_weight * metrics["value_loss"]
+                return value if which == "value" else total - value
+
+            return [jax.grad(part)(train.params, role) for role in ROLES], rows.weight.sum()
+
+        self.compute = jax.jit(gradients)
+        masks = {}
+        for role, ranges in zip(ROLES, param_roles(policy), strict=True):
+            masks[role] = np.zeros(policy.num_params, bool)
+            for begin, end in ranges:
+                masks[role][begin:end] = True
+        self.own = masks
+
+
+def measure(env: str, rollouts: int, minibatch: int) -> dict[str, Any]:
+    """The noise scales of one task both ways, in transitions."""
     from batchwright.on_policy.on_policy_learner import OnPolicyLearner
-    from batchwright.on_policy.on_policy_update import make_loss, prepare_rollout
     from batchwright.regimes import make_learner
 
-    made = plan(env, algo="ppo", preset="none", engine="jax", eval_every=0, minibatch_transitions=128)
+    engine, iterations = TASKS[env]
+    sizes = {"num_envs": 8, "rollout_steps": 256, "minibatch_transitions": minibatch}
+    made = plan(env, algo="ppo", preset="none", engine=engine, eval_every=0, **sizes)
     learner = make_learner(made, env)
     assert isinstance(learner, OnPolicyLearner)
-    settings, policy = learner.on_policy_settings.update, learner.policy
-    loss = make_loss(policy, settings)
-
-    def policy_gradient(train: Any, rollout: Any, stats: Any, hyper: Any) -> Any:
-        rows = prepare_rollout(policy, settings, train, rollout, stats, hyper).rows
-
-        def objective(flat: Any) -> Any:
-            total, metrics = loss(policy.unravel(flat), rows, rows.weight.sum(), hyper)
-            return total - hyper.value_weight * metrics["value_loss"]
-
-        return jax.grad(objective)(train.params), rows.weight.sum()
-
-    compute = jax.jit(policy_gradient)
+    gradients = Gradients(learner)
     state = learner.start()
     for _ in range(iterations):
         state, _ = learner.iterate(state)
-    gradients, counts, logged = [], [], []
-    for number in range(rollouts):
-        stats, hyper = state.obs_stats(False), learner.hyper(state)
+    taken: dict[str, list[np.ndarray]] = {role: [] for role in ROLES}
+    counts, logged = [], []
+    for number in range(rollouts * (1 + SKIPPED)):
+        stats, hyper = state.obs_stats(learner.normalize_obs), learner.hyper(state)
         collected = learner.collect_rollout(state, stats)
-        gradient, count = compute(state.train, collected.rollout, stats, hyper)
-        gradients.append(np.asarray(gradient, np.float64))
-        counts.append(float(count))
-        order = learner.minibatch_order(iterations + number, collected.rollout)
-        logged.append(learner.update(state.train, collected.rollout, stats, hyper, order)[1].to_floats())
         counters = state.counters._replace(iteration=state.counters.iteration + 1)
-        state = replace(state, collect_state=collected.collect_state, counters=counters)
+        after = replace(state, collect_state=collected.collect_state, counters=counters)
+        if number % (1 + SKIPPED) == 0:
+            both, count = gradients.compute(state.train, collected.rollout, stats, hyper)
+            counts.append(float(count))
+            for role, gradient in zip(ROLES, both, strict=True):
+                taken[role].append(np.asarray(gradient, np.float64))
+            order = learner.minibatch_order(iterations + number, collected.rollout)
+            logged.append(learner.update(state.train, collected.rollout, stats, hyper, order)[1].to_floats())
+        state = after
     learner.close()
-    parts = [independent(np.stack(gradients)[k::4], float(np.mean(counts))) for k in range(4)]
-    signal, noise = (float(np.mean([one[f"policy_gradient_{name}"] for one in logged])) for name in ("signal", "noise"))
-    whole = independent(np.stack(gradients), float(np.mean(counts)))
+    row = {"task": env, "iterations": iterations, "minibatch_transitions": minibatch, "rollouts": rollouts}
+    row |= {"rollout_transitions": made["rollout_transitions"]}
+    for role in ROLES:
+        row[role] = compare(np.stack(taken[role]), gradients.own[role], float(np.mean(counts)), logged, role)
+    return row
+
+
+def compare(
+    gradients: np.ndarray, own: np.ndarray, transitions: float, logged: list[dict[str, float]], role: str
+) -> dict[str, Any]:
+    """The truth with its spread, beside what the doctor reads in the record."""
+    truth, low, high = independent(gradients[:, own], transitions)
+    everything, _, _ = independent(gradients, transitions)
+    found = noise_scale(RunHistory(logged, Facts({})), role)
+    known = truth is not None and found is not None
     return {
-        "task": env,
-        "rollout_transitions": made["rollout_transitions"],
-        "rollouts": rollouts,
-        "independent": round(whole) if whole > 0 else None,
-        "quarters": [round(part) for part in parts],
-        "logged": round(noise / signal) if signal > 0 else None,
-        "ratio": round(noise / signal / whole, 2) if signal > 0 and whole > 0 else None,
+        "independent": truth,
+        "independent_low": low,
+        "independent_high": high,
+        "all_layers": everything,
+        "logged": None if found is None else round(found.transitions),
+        "logged_low": None if found is None else round(found.low),
+        "logged_high": None if found is None else round(found.high),
+        "ratio": round(found.transitions / truth, 2) if known and found is not None and truth is not None else None,
     }
 
 
-def independent(gradients: np.ndarray, transitions: float) -> float:
-    """The noise scale by gradients [R, P] of independent rollouts of so many transitions."""
+def independent(gradients: np.ndarray, transitions: float) -> tuple[int | None, int | None, int | None]:
+    """The noise scale by gradients [R, P] of independent rollouts of so many transitions, and its spread.
+
+    The spread is two standard errors by the jackknife, in the logarithm. None where the signal is not above 0.
+    """
+    whole = _scale(gradients, transitions)
+    parts = [_scale(np.delete(gradients, np.s_[k::12], 0), transitions) for k in range(12)]
+    if whole <= 0 or min(parts) <= 0:
+        return None, None, None
+    logs = np.log(parts)
+    error = 2 * float(np.sqrt(11 / 12 * np.square(logs - logs.mean()).sum()))
+    return round(whole), round(whole * np.exp(-error)), round(whole * np.exp(error))
+
+
+def _scale(gradients: np.ndarray, transitions: float) -> float:
     variance = float(gradients.var(0, ddof=1).sum())
     signal = float(np.square(gradients.mean(0)).sum()) - variance / len(gradients)
     return transitions * variance / signal
@@ -86,17 +151,20 @@ def independent(gradients: np.ndarray, transitions: float) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", choices=TASKS)
-    parser.add_argument("--rollouts", type=int, default=64)
-    parser.add_argument("--json", metavar="FILE", help="write the record there")
+    parser.add_argument("--rollouts", type=int, default=96)
+    parser.add_argument("--minibatch", type=int, default=64)
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the record there; other rows in it stay")
     stated = parser.parse_args()
     set_up_jax()
-    rows = []
-    for env, iterations in TASKS.items():
-        if stated.only in (None, env):
-            rows.append(measure(env, iterations, stated.rollouts))
-            print(json.dumps(rows[-1]), flush=True)
-    if stated.json:
-        Path(stated.json).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    record = json.loads(stated.json.read_text()) if stated.json and stated.json.exists() else {"rows": []}
+    record["machine"] = {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()}
+    for env in TASKS if stated.only is None else [stated.only]:
+        row = measure(env, stated.rollouts, stated.minibatch)
+        print(json.dumps(row), flush=True)
+        same = [row["task"], row["minibatch_transitions"]]
+        record["rows"] = [r for r in record["rows"] if [r["task"], r["minibatch_transitions"]] != same] + [row]
+        if stated.json:
+            stated.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

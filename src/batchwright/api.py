@@ -81,6 +81,7 @@ def forecast(
     """
     from batchwright.regimes import make_learner
     from batchwright.runs import time_forecast
+    from batchwright.runs.rehearsal import rehearse
 
     keep_programs()
     settings, name = with_num_envs(env, settings), env_name(env, env_kwargs)
@@ -88,11 +89,7 @@ def forecast(
     known = time_forecast.recall(made)
     if known is not None:
         return made, known, time_forecast.REMEMBERED
-    learner = make_learner(made, name)
-    try:
-        return made, time_forecast.measure(learner), time_forecast.MEASURED
-    finally:
-        learner.close()
+    return made, rehearse(made, lambda: make_learner(made, name)), time_forecast.MEASURED
 
 
 def env_name(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Any:

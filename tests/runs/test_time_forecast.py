@@ -11,7 +11,7 @@ import pytest
 import batchwright
 from batchwright.api import forecast
 from batchwright.runs import time_forecast
-from batchwright.runs.time_forecast import Speed, speed_of
+from batchwright.runs.time_forecast import Enough, FirstForecast, Speed, speed_of
 from run_batchwright import refusal, run
 from small_runs import SMALL, start
 
@@ -37,6 +37,49 @@ def test_steps_before_the_first_update_have_a_price_of_their_own() -> None:
     assert speed is not None
     assert speed.warmup_step_seconds == pytest.approx(0.4 / 20)
     assert speed.step_seconds == pytest.approx(2.0 / 20)
+
+
+def test_what_lies_between_iterations_costs_time_and_an_evaluation_is_priced_apart() -> None:
+    """10 steps in 1 s, 0.5 s of records after each, an evaluation of 4 s in the third: 1.5 s per 10 steps."""
+    records = [
+        line(10, 10, 1.0, elapsed_seconds=3.0),
+        line(20, 10, 1.0, elapsed_seconds=4.5),
+        line(30, 10, 1.0, elapsed_seconds=10.0, evaluation_seconds=4.0),
+        line(40, 10, 1.0, elapsed_seconds=11.5),
+        line(50, 10, 1.5, elapsed_seconds=13.0, evaluation_seconds=4.0),  # the last: evaluated after its record
+    ]
+    speed = speed_of(records, run_seconds=17.0)
+    assert speed is not None
+    assert speed.step_seconds == pytest.approx(0.15)
+    assert speed.evaluation_seconds == 4.0
+    assert speed.start_seconds == pytest.approx(17.0 - 4 * 1.5 - 8.0)
+
+
+def test_a_rehearsal_ends_after_a_second_of_updates() -> None:
+    enough = Enough(iterations=3, seconds=1.0)
+    warm_up = [line(10 * k, 10, 0.1, updates=0, elapsed_seconds=5.0 + k) for k in range(1, 5)]
+    assert not any(enough.add(record) for record in warm_up)
+    assert not enough.add(line(50, 10, 2.0, elapsed_seconds=11.0))  # compiles
+    assert not enough.add(line(60, 10, 0.4, elapsed_seconds=11.4))
+    assert not enough.add(line(70, 10, 0.4, elapsed_seconds=11.8))  # three, in 0.8 s
+    assert enough.add(line(80, 10, 0.4, elapsed_seconds=12.2))
+    speed = enough.speed(run_seconds=13.0, evaluation_seconds=0.5)
+    assert speed.step_seconds == pytest.approx(0.04)
+    assert speed.evaluation_seconds == 0.5
+    assert speed.warmup_step_seconds == pytest.approx(0.1)
+
+
+def test_a_run_that_nothing_is_known_of_says_its_forecast_after_a_second_of_updates() -> None:
+    plan = batchwright.plan("CartPole-v1", preset="none", num_envs=8, rollout_steps=64, total_steps=512 * 100)
+    forecast_of = FirstForecast(plan)
+    said = [forecast_of.add(line(512 * k, 512, 1.0, elapsed_seconds=4.0 + k)) for k in range(1, 9)]
+    lines = [text for text in said if text]
+    assert len(lines) == 1
+    assert lines[0].startswith("forecast: about 1:4")  # 100 iterations of 1 s and the start
+    short = FirstForecast(
+        batchwright.plan("CartPole-v1", preset="none", num_envs=8, rollout_steps=64, total_steps=5120)
+    )
+    assert not any(short.add(line(512 * k, 512, 1.0, elapsed_seconds=4.0 + k)) for k in range(1, 9))
 
 
 def test_two_iterations_are_no_speed() -> None:

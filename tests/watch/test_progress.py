@@ -236,6 +236,21 @@ def test_a_terminal_in_plain_mode_and_a_dumb_one_get_no_control_characters(monke
         assert "\r" not in stream.getvalue()
 
 
+def test_the_eta_of_a_run_with_a_warm_up_begins_with_its_updates() -> None:
+    """Ten fast iterations without updates, then 2 s each: the fast ones say nothing about the rest."""
+    stream, now = io.StringIO(), [0.0]
+    planned = plan(algo="sac", obs_shape="4", action_size=1, warmup_steps=10_000, total_steps=40_000)
+    progress = Progress(planned, stream, total_iterations=40, clock=lambda: now[0])
+    for number in range(20):
+        now[0] += 0.01 if number < 10 else 2.0
+        updates = 0 if number < 10 else 4
+        progress.iteration({"iteration": number, "env_steps": 1000 * (number + 1), "updates": updates})
+    lines = [text for text in stream.getvalue().splitlines() if text.startswith("iteration ")]
+    assert lines
+    assert not any("ETA" in text for text in lines if int(text.split("/")[0].split()[1]) <= 11)
+    assert lines[-1].endswith("ETA 0:40")  # 20 iterations of 2 seconds
+
+
 def test_the_eta_comes_from_the_pace() -> None:
     stream = io.StringIO()
     train(Progress(steps_plan(), stream, lines="classic", total_iterations=100, clock=clock(2.0)), 50)

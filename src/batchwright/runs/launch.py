@@ -172,9 +172,11 @@ def continue_run(
 
 
 def _show_forecast(plan: Plan, recorder: RunRecorder) -> None:
-    """The time that a long run will take, where one of the same numbers was trained here before."""
+    """The time that a long run will take: at once where such a run was trained here, else after a second of it."""
     speed = time_forecast.recall(plan)
-    if speed is not None and speed.seconds(plan) >= time_forecast.WORTH_SAYING_SECONDS:
+    if speed is None:
+        recorder.first_forecast = time_forecast.FirstForecast(plan)
+    elif speed.seconds(plan) >= time_forecast.WORTH_SAYING_SECONDS:
         recorder.display.note(time_forecast.forecast_line(plan, speed, time_forecast.REMEMBERED))
 
 

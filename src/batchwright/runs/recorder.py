@@ -26,11 +26,19 @@ from batchwright.runs.callback import CallbackLearner, Callbacks, RunView
 from batchwright.runs.env_evidence import env_evidence
 from batchwright.runs.learner import IterationResult, Learner, Record, RunState, StateT
 from batchwright.runs.non_finite import dump
+from batchwright.runs.time_forecast import FirstForecast
 from batchwright.runs.versions import versions
 from batchwright.watch.episode_log import EpisodeLog
 from batchwright.watch.gauges import AcceleratorGauge, MemoryGauge
 from batchwright.watch.lines import PLAIN, RETURN
-from batchwright.watch.metric_log import EVALUATION_SECONDS, EventLog, IterationLines, MetricLog, read_events
+from batchwright.watch.metric_log import (
+    ELAPSED_SECONDS,
+    EVALUATION_SECONDS,
+    EventLog,
+    IterationLines,
+    MetricLog,
+    read_events,
+)
 from batchwright.watch.progress import Progress
 from batchwright.watch.statistics import MovingStatistics
 from batchwright.watch.writers import make_writers
@@ -73,6 +81,8 @@ class RunRecorder:
     ) -> None:
         self.run, self.plan, self.events, self.options = run, plan, events, options
         self.user = user or Callbacks(None)
+        self._began = time.perf_counter()
+        self.first_forecast: FirstForecast | None = None
         self.user_learner: CallbackLearner | None = None
         self.stop_reason: str | None = None
         """Why the user's callback ended the run."""
@@ -156,6 +166,9 @@ class RunRecorder:
     def on_record(self, record: Record, result: IterationResult | None = None) -> None:
         self._write_record(record, result)
         self._show_record(record)
+        line = None if self.first_forecast is None else self.first_forecast.add(record)
+        if line is not None:
+            self.display.note(line)
 
     def on_last_record(self, record: Record, result: IterationResult | None = None) -> None:
         """Keeps the record of the last iteration; it is shown when its evaluation has completed it."""
@@ -169,6 +182,7 @@ class RunRecorder:
         if collected is not None:
             for name, value in env_evidence(record["iteration"], collected).items():
                 record.setdefault(name, value)
+        record[ELAPSED_SECONDS] = round(time.perf_counter() - self._began, 4)
         if self.episodes is not None and result is not None and collected is not None:
             self.episodes.add(record, collected.env_steps, collected.episodes, result.reward_names)
         self.metrics.record(record)

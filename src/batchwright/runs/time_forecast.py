@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-
-import jax
 
 from batchwright.core.machine import usable_cores
 from batchwright.core.machine_cache import MachineCache
 from batchwright.planning.plan import Plan
 from batchwright.planning.quantity import counted
-from batchwright.runs.learner import Learner, StateT
 from batchwright.runs.run_settings import RunSettings
 from batchwright.runs.shared_programs import ARRAYS_OF_EVERY_RUN
 from batchwright.runs.versions import versions
 from batchwright.watch.lines import duration
-from batchwright.watch.metric_log import EVALUATION_SECONDS
+from batchwright.watch.metric_log import ELAPSED_SECONDS, EVALUATION_SECONDS
 
 SPEEDS_FILE = "speeds.json"
-CACHE_FORMAT = "1"
+CACHE_FORMAT = "2"
 MEASURED_SECONDS = 1.0
 LEAST_ITERATIONS = 3
 """With updates, that a speed is measured over; of them the first compiles and does not count."""
@@ -43,7 +39,7 @@ class Speed:
     """What training one plan costs on this machine."""
 
     step_seconds: float
-    """Of one environment step with its share of the updates."""
+    """Of one environment step with its share of the updates, of records and of checkpoints."""
     warmup_step_seconds: float
     """Of one before the first update of a replay run."""
     iteration_steps: float
@@ -90,71 +86,106 @@ def remember(plan: Plan, records: Sequence[Mapping[str, Any]], run_seconds: floa
         _cache(plan).write(vars(speed))
 
 
+@dataclass(frozen=True)
+class Span:
+    """One iteration: its environment steps, the seconds until the next one could begin, whether it had updates."""
+
+    steps: int
+    seconds: float
+    updated: bool
+
+
+def spans(records: Sequence[Mapping[str, Any]]) -> list[Span]:
+    """The iterations of a run. Records, checkpoints and the doctor's work between iterations cost time too.
+
+    An evaluation is priced apart. That of the last record comes after it: then only the iteration's own time is left.
+    """
+    found: list[Span] = []
+    steps, elapsed = 0, 0.0
+    for record in records:
+        made, steps = int(record["env_steps"]) - steps, int(record["env_steps"])
+        seconds, now = made / record["steps_per_second"], record.get(ELAPSED_SECONDS)
+        if now is not None:
+            evaluated = float(record.get(EVALUATION_SECONDS, 0.0))
+            seconds, elapsed = max(seconds, float(now) - elapsed - evaluated), float(now)
+        found.append(Span(made, seconds, bool(record.get("updates"))))
+    return found
+
+
 def speed_of(records: Sequence[Mapping[str, Any]], run_seconds: float) -> Speed | None:
     """The speed in a run's records; None where there are too few iterations."""
-    before, timed = 0, []
-    for record in records:
-        steps = int(record["env_steps"]) - before
-        before = int(record["env_steps"])
-        timed.append((steps, steps / record["steps_per_second"], bool(record.get("updates"))))
-    first_update = next((at for at, (_, _, updated) in enumerate(timed) if updated), len(timed))
+    timed = spans(records)
+    first_update = next((at for at, span in enumerate(timed) if span.updated), len(timed))
     with_updates, without = timed[first_update + 1 :], timed[1:first_update]  # the first of each kind compiles
     if len(with_updates) < LEAST_ITERATIONS - 1:
         return None
     evaluation_seconds = [float(record[EVALUATION_SECONDS]) for record in records if EVALUATION_SECONDS in record]
-    counted_seconds = sum(seconds for _, seconds, _ in [*with_updates, *without]) + sum(evaluation_seconds)
+    counted_seconds = sum(span.seconds for span in [*with_updates, *without]) + sum(evaluation_seconds)
     return Speed(
         step_seconds=_per_step(with_updates),
         warmup_step_seconds=_per_step(without) if without else 0.0,
-        iteration_steps=before / len(records),
+        iteration_steps=int(records[-1]["env_steps"]) / len(records),
         evaluation_seconds=sum(evaluation_seconds) / max(len(evaluation_seconds), 1),
         start_seconds=max(0.0, run_seconds - counted_seconds),
         iterations=len(with_updates),
     )
 
 
-def _per_step(timed: Sequence[tuple[int, float, bool]]) -> float:
-    return sum(seconds for _, seconds, _ in timed) / sum(steps for steps, _, _ in timed)
+def _per_step(timed: Sequence[Span]) -> float:
+    return sum(span.seconds for span in timed) / max(sum(span.steps for span in timed), 1)
 
 
-def measure(learner: Learner[StateT]) -> Speed:
-    """The speed of a learner: trains it for a second after compiling and evaluates it; nothing is kept.
+class Enough:
+    """Whether the records so far are enough for a speed: some iterations with updates, and a second of them."""
 
-    Programs that were compiled here are in the cache when the run starts: the start is timed once more with them.
-    """
-    state, records, began = learner.start(), [], time.perf_counter()
-    updating_seconds, updating = 0.0, 0
-    while not learner.finished(state) and time.perf_counter() - began < MOST_SECONDS:
-        start = time.perf_counter()
-        state, result = learner.iterate(state)
-        seconds = time.perf_counter() - start
-        records.append(learner.record(state, result, seconds))
-        if records[-1].get("updates"):
-            updating += 1
-            updating_seconds += seconds if updating > 1 else 0.0
-        if updating >= LEAST_ITERATIONS and updating_seconds >= MEASURED_SECONDS:
-            break
-    learner.evaluate(state)  # compiles
-    start = time.perf_counter()
-    learner.evaluate(state)
-    records[-1][EVALUATION_SECONDS] = time.perf_counter() - start
-    jax.clear_caches()  # type: ignore[no-untyped-call]
-    start = time.perf_counter()
-    learner.iterate(learner.start())
-    restart_seconds = time.perf_counter() - start
-    found = speed_of(records, 0.0)
-    if found is None:  # a plan of one or two iterations: its whole length was trained
-        steps = int(records[-1]["env_steps"])
-        return Speed(updating_seconds / steps, 0.0, steps / len(records), 0.0, restart_seconds, len(records))
-    values = vars(found) | {"start_seconds": restart_seconds}
-    return Speed(**values)
+    def __init__(self, iterations: int = LEAST_ITERATIONS, seconds: float = MEASURED_SECONDS) -> None:
+        self.iterations, self.seconds = iterations, seconds
+        self.records: list[Mapping[str, Any]] = []
+        self._updating, self._since = 0, 0.0
+
+    def add(self, record: Mapping[str, Any]) -> bool:
+        self.records.append(record)
+        if record.get("updates"):
+            self._updating += 1
+            self._since = self._since if self._updating > 1 else float(record[ELAPSED_SECONDS])
+        elapsed = float(record[ELAPSED_SECONDS])
+        enough = self._updating >= self.iterations and elapsed - self._since >= self.seconds
+        return enough or elapsed >= MOST_SECONDS
+
+    def speed(self, run_seconds: float, evaluation_seconds: float) -> Speed:
+        """By these records and an evaluation; of a plan too short for `speed_of`, by what was trained of it."""
+        found = speed_of(self.records, run_seconds)
+        if found is None:
+            timed = spans(self.records)
+            steps = max(1, int(self.records[-1]["env_steps"]))
+            price = _per_step(timed[1:] or timed)
+            found = Speed(price, price, steps / len(timed), 0.0, timed[0].seconds, len(timed))
+        return replace(found, evaluation_seconds=evaluation_seconds)
+
+
+class FirstForecast:
+    """The forecast of a run of which nothing was known before: one line, after its first second of updates."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._enough, self._said = plan, Enough(), False
+
+    def add(self, record: Mapping[str, Any]) -> str | None:
+        """The line, once; None before, afterwards, and for runs that are soon over."""
+        if self._said or not self._enough.add(record):
+            return None
+        self._said = True
+        speed = speed_of(self._enough.records, float(record[ELAPSED_SECONDS]))
+        if speed is None or speed.seconds(self._plan) < WORTH_SAYING_SECONDS:
+            return None
+        return forecast_line(self._plan, speed, MEASURED)
 
 
 def forecast_line(plan: Plan, speed: Speed, source: str) -> str:
     """One line: time in all, steps per second, evaluations, start, and where the speed is known from."""
     settings = RunSettings.from_plan(plan)
     made = evaluations(settings, speed.iteration_steps)
-    parts = f"{1 / speed.step_seconds:,.0f} steps/s, {counted(made, 'evaluation')} of {speed.evaluation_seconds:.1f} s"
+    rate = f"{1 / max(speed.step_seconds, 1e-9):,.0f} steps/s"
+    parts = f"{rate}, {counted(made, 'evaluation')} of {speed.evaluation_seconds:.1f} s"
     how = f"{source} {counted(speed.iterations, 'iteration')}"
     return f"forecast: about {duration(speed.seconds(plan))} ({parts}, start {speed.start_seconds:.1f} s; {how})"
 

@@ -38,6 +38,8 @@ COUNTERS = ("iteration", "env_steps")
 NOT_LOGGED = "(not logged)"
 EVALUATION_SECONDS = "evaluation_seconds"
 """Metric of every record with an evaluation, one that failed included."""
+ELAPSED_SECONDS = "elapsed_seconds"
+"""Metric of every record: since this process began with the run."""
 MACHINE_DEPENDENT = ("_seconds", "_per_second", "_bytes", "_use")
 
 

@@ -70,6 +70,7 @@ class Progress:
         self._moving = MovingStatistics()
         self._steps, self._returns = array("d"), array("d")
         self._pace: deque[tuple[float, float, int]] = deque(maxlen=RATE_ITERATIONS)
+        self._warming = bool(plan.get("warmup_steps"))  # steps before the first update are faster than those after it
         self._surplus_steps = 0
         self._milestone, self._status_milestone = -1, 0
         self._status_time = clock()
@@ -101,6 +102,9 @@ class Progress:
     def iteration(self, record: Mapping[str, Any]) -> None:
         """Adds the record of one finished iteration and prints what is due."""
         self._add(record)
+        if self._warming and record.get("updates"):
+            self._warming = False
+            self._pace.clear()
         self._pace.append((self._clock(), self._fraction(record) or 0.0, record["env_steps"]))
         if self.quiet or self._silent:
             return
@@ -226,8 +230,8 @@ class Progress:
         return (last - first) / (end - start) if end > start else None
 
     def _seconds_left(self) -> float | None:
-        """From the speed of recent iterations; the first one, which compiles, only starts the clock."""
-        if len(self._pace) < 2:
+        """From the speed of recent iterations; the first with updates, which compiles, only starts the clock."""
+        if self._warming or len(self._pace) < 2:
             return None
         (start, first, _), (end, last, _) = self._pace[0], self._pace[-1]
         return (end - start) * (1 - last) / (last - first) if last > first else None
