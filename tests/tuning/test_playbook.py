@@ -50,10 +50,15 @@ Curve = Callable[[dict[str, Any]], list[float]]
 
 
 def drive(
-    score: Score, strategy: Strategy = STRATEGY, space: SearchSpace = SPACE, curve: Curve = lambda numbers: []
+    score: Score,
+    strategy: Strategy = STRATEGY,
+    space: SearchSpace = SPACE,
+    curve: Curve = lambda numbers: [],
+    defaults: Setting | None = None,
 ) -> tuple[Any, list[Any], list[Any]]:
     """(verdict, units, decisions) of the playbook, where a unit scores `score(all its numbers, seed)`."""
-    steps, reply = play(space, DEFAULTS, strategy), None
+    start = {**DEFAULTS, **(defaults or {})}
+    steps, reply = play(space, start, strategy), None
     units, decisions = [], []
     while True:
         try:
@@ -67,8 +72,8 @@ def drive(
         assert isinstance(step, Batch)
         units += step.units
         reply = [
-            {"score": score({**DEFAULTS, **unit.setting}, unit.seed), "final": None, "seed": unit.seed, "reason": "bad"}
-            | {"tenths": curve({**DEFAULTS, **unit.setting}), "noise": 0.0}
+            {"score": score({**start, **unit.setting}, unit.seed), "final": None, "seed": unit.seed, "reason": "bad"}
+            | {"tenths": curve({**start, **unit.setting}), "noise": 0.0}
             for unit in step.units
         ]
 
@@ -207,7 +212,7 @@ def test_minibatches_shrink_while_that_is_better() -> None:
 def test_a_budget_without_room_for_all_keeps_judging_and_drops_what_is_spare() -> None:
     strategy = Strategy((0,), STRATEGY.judge_seeds, False, "local", 4, 2, confirmed=6)
     needed, most = (sum(count(SPACE, strategy).values()) for count in (needed_units, most_units))
-    assert most == needed + 2 * 2 + 4 + 6  # edges of B and D, the search, one more seed
+    assert most == needed + 2 * 2 + 4 + 9  # edges of B and D, the search, one more seed for six and another for three
 
     def made(units: int | None) -> dict[str, int]:
         _, found, _ = drive(lambda n, seed: noise(n, seed, 1.0), replace(strategy, units=units))
@@ -215,9 +220,9 @@ def test_a_budget_without_room_for_all_keeps_judging_and_drops_what_is_spare() -
         return {phase: sum(unit.phase == phase for unit in found) for phase in [unit.phase for unit in found]}
 
     rich, poor = made(None), made(needed)
-    assert rich[SEARCH_PHASE] == 4 and rich[CONFIRM_PHASE] == 6
+    assert rich[SEARCH_PHASE] == 4 and rich[CONFIRM_PHASE] == 9
     assert poor[JUDGING_PHASE] == rich[JUDGING_PHASE] == 15
-    assert poor.get(SEARCH_PHASE, 0) + poor.get(CONFIRM_PHASE, 0) < 10
+    assert poor.get(SEARCH_PHASE, 0) + poor.get(CONFIRM_PHASE, 0) < 13
 
 
 def test_one_more_seed_decides_who_is_judged() -> None:

@@ -1,4 +1,4 @@
-"""The rule for the rollout size: swinging returns double it, crawling ones halve it, while that helps."""
+"""The rollout size: half and double are tried, the better direction is followed; the rule takes one of equal ones."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_tenths_are_means_of_equal_steps_whatever_the_iterations() -> None:
 @pytest.mark.parametrize(
     ("shape", "best", "tried"),
     [
-        (SWINGS, 128, [128, 256]),
-        (SWINGS, 256, [128, 256]),
-        (CRAWLS, 16, [32, 16]),
-        (CRAWLS, 64, [32]),
-        (STEADY, 64, []),
+        (SWINGS, 128, [128, 32, 256]),
+        (SWINGS, 16, [128, 32, 16]),
+        (CRAWLS, 16, [32, 128, 16]),
+        (CRAWLS, 256, [32, 128, 256]),
+        (STEADY, 64, [128, 32]),
     ],
 )
-def test_the_rule_is_followed_while_it_helps(shape: str, best: int, tried: list[int]) -> None:
+def test_half_and_double_are_tried_and_the_better_is_followed(shape: str, best: int, tried: list[int]) -> None:
     def score(numbers: dict[str, Any], seed: int) -> float:
         return -abs(numbers["rollout_steps"] - best)
 
@@ -70,4 +70,13 @@ def test_the_rule_is_followed_while_it_helps(shape: str, best: int, tried: list[
     sizes = [unit.setting["rollout_steps"] for unit in units if unit.phase == "A"]
     assert sizes == tried and len(sizes) <= most_units(SPACE, ALONE)["A"]
     assert decisions[0]["best"].get("rollout_steps", 64) == best
-    assert decisions[0]["seen"][0] == {"rollout_steps": 64, "curve": shape, "next": tried[0] if tried else None}
+    assert decisions[0]["seen"][0] == {"rollout_steps": 64, "curve": shape, "next": tried[:2]}
+
+
+@pytest.mark.parametrize(("shape", "kept"), [(SWINGS, 128), (CRAWLS, 32)])
+def test_of_two_equal_rollouts_the_rule_takes_one(shape: str, kept: int) -> None:
+    def score(numbers: dict[str, Any], seed: int) -> float:
+        return {32: 1.0, 128: 1.0}.get(numbers["rollout_steps"], 0.0)
+
+    _, _, decisions = drive(score, ALONE, SPACE, lambda numbers: [float(value) for value in CURVES[shape]])
+    assert decisions[0]["best"] == {"rollout_steps": kept}

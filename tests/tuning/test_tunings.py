@@ -25,9 +25,9 @@ FIXED: dict[str, Any] = {
     name: value for name, value in SMALL.items() if name not in ("env", "eval_every", "total_steps")
 }
 FIXED |= {"preset": "none", "eval_episodes": 1}
-OPTIONS: dict[str, Any] = {"phases": ["B"], "search": "none", "judge_seeds": 4, "budget_steps": 27 * UNIT_STEPS}
-"""One unit of the default, 6 of phase B (learning rate and gradient clip: no new shapes) and 2 beyond its edges, 6 with
-one more seed, 3 x 4 of judging."""
+OPTIONS: dict[str, Any] = {"phases": ["B"], "search": "none", "judge_seeds": 4, "budget_steps": 30 * UNIT_STEPS}
+"""One unit of the default, 6 of phase B (learning rate and gradient clip: no new shapes) and 2 beyond its edges, 9 with
+more seeds, 3 x 4 of judging."""
 
 
 def flags(**options: Any) -> list[str]:
@@ -106,7 +106,7 @@ def test_a_finished_tuning_that_is_resumed_changes_nothing(tuned: Path) -> None:
 def test_the_report_shows_every_setting_and_the_cost_against_the_forecast(tuned: Path) -> None:
     page = (tuned / "report.html").read_text()
     assert "tuning of ppo" in page and "--learning-rate 0.003" in page
-    assert '"expected":{"units":27' in page
+    assert '"expected":{"units":30' in page
     assert run("report", str(tuned)).code == 0
 
 
@@ -119,7 +119,7 @@ def test_a_winner_becomes_a_preset_that_train_plan_and_presets_read(tmp_path: Pa
     assert result is not None and result.preset == folder / "tuned.yaml"
     assert result.best["learning_rate"] == 0.027, "twice three times the last value of its range"
     certificate = run("presets", "show", str(result.preset), "--json").json["certificate"]
-    assert certificate["judging_seeds"] == [1000, 1001, 1002, 1003] and certificate["tuning_seeds"] == [0, 1]
+    assert certificate["judging_seeds"] == [1000, 1001, 1002, 1003] and certificate["tuning_seeds"] == [0, 1, 2]
     ledger = TuningLedger(folder)
     assert certificate["ledger"] == ledger.digest
     ledger.close()

@@ -73,7 +73,9 @@ def _parser() -> Parser:
         "--fix", nargs="+", default=[], metavar="NAME=VALUE", help="numbers that are not tuned; the same as their flags"
     )
     parser.add_argument(
-        "--search", metavar="NAME", help="joint search around the best: local, none, or Optuna's sobol, tpe, gp (local)"
+        "--search",
+        metavar="NAME",
+        help="joint search around the best: surface, local, none, or Optuna's sobol, tpe, gp (surface)",
     )
     parser.add_argument("--tune-seeds", metavar="N", help="seeds of each setting while tuning (1 or 2, by the budget)")
     parser.add_argument("--judge-seeds", metavar="N", help="fresh seeds that judge the best settings (5)")
@@ -95,7 +97,7 @@ def _parser() -> Parser:
 def _options(stated: dict[str, Any]) -> dict[str, Any]:
     """The options of a tuning, taken out of what was stated."""
     found = {name: stated.pop(name) for name in ("budget", "budget_steps", "phases", "space", "run_dir", "dry_run")}
-    found["search"] = stated.pop("search") or "local"
+    found["search"] = stated.pop("search") or "surface"
     judge, tuning = stated.pop("judge_seeds"), stated.pop("tune_seeds")
     found["judge_seeds"] = whole("--judge-seeds", judge or "5", 1)
     return found | {"tune_seeds": whole("--tune-seeds", tuning, 1) if tuning else None}

@@ -13,7 +13,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchwright.tuning.judging import verdict
-from batchwright.tuning.search_space import EACH, GRID, RULE, SEARCHED, Phase, SearchSpace, Setting, nearby, next_beyond
+from batchwright.tuning.response_surface import Surface, axes_of
+from batchwright.tuning.screening import SCREENING_PHASE, screen, screening_settings
+from batchwright.tuning.search_space import (
+    EACH,
+    GRID,
+    MINOR,
+    RULE,
+    SEARCHED,
+    Phase,
+    SearchSpace,
+    Setting,
+    nearby,
+    next_beyond,
+)
 from batchwright.tuning.setting_moves import (
     MOST_BEYOND,
     MOST_WALKED,
@@ -27,13 +40,19 @@ from batchwright.tuning.setting_moves import (
     cross,
     each,
     edges,
+    step_by_step,
+    thinned,
     walk_rollout,
 )
 
 DEFAULT_PHASE, SEARCH_PHASE, CONFIRM_PHASE, JUDGING_PHASE = "default", "search", "confirm", "judging"
 SEARCH_BATCH = 4
 """Settings that a sampler suggests at once, whatever the number of workers: its suggestions depend on it."""
-NONE, LOCAL = "none", "local"
+NETWORK = ("hidden", "activation")
+"""Not tried by themselves where a screening has tried them together with the rest."""
+CONFIRMING_SEEDS = 2
+"""Seeds that tell the best settings from lucky ones: one for all of them, one more for the better half."""
+NONE, LOCAL, SURFACE = "none", "local", "surface"
 
 
 @dataclass(frozen=True)
@@ -45,7 +64,7 @@ class Strategy:
     grids: bool
     """Whether grids are tried whole; else axis after axis."""
     search: str
-    """`none`, `local`, or a sampler of Optuna: `sobol`, `tpe`, `gp`."""
+    """`none`, `local`, `surface`, or a sampler of Optuna: `sobol`, `tpe`, `gp`."""
     search_settings: int
     contestants: int = 3
     """Settings that are judged beside the default."""
@@ -54,6 +73,10 @@ class Strategy:
     """Settings that are trained with one more tuning seed before some of them are judged."""
     units: int | None = None
     """Units of the whole tuning, where the budget has no room for all that may be asked for."""
+    screened: bool = False
+    """Whether bold changes of several numbers at once come before the phases."""
+    lean: bool = False
+    """Whether phases go in clear steps from the best setting so far, without the minor numbers."""
 
 
 def play(space: SearchSpace, defaults: Setting, strategy: Strategy) -> Generator[Step, Any, dict[str, Any]]:
@@ -63,11 +86,13 @@ def play(space: SearchSpace, defaults: Setting, strategy: Strategy) -> Generator
     player = Player(defaults, strategy.tune_seeds, most if strategy.units is None else strategy.units, needed)
     best: Setting = {}
     yield from player.ask(DEFAULT_PHASE, [best])
+    if strategy.screened:
+        best = yield from screen(player, space)
     for phase in space.phases:
         best = yield from _play_phase(phase, best, player, strategy)
     if strategy.search != NONE:
         best = yield from _search(space, best, player, strategy)
-    among = yield from _confirm(player, strategy)
+    among = yield from _confirm(player, space, strategy)
     return (yield from _judge(player, among, strategy))
 
 
@@ -77,8 +102,10 @@ def _play_phase(phase: Phase, best: Setting, player: Player, strategy: Strategy)
         for axis in phase.axes:
             if axis.name == "rollout_steps":
                 best = yield from walk_rollout(player, phase.letter, axis, best, walked)
-            else:
+            elif not (axis.name in NETWORK and axis.name in player.screened):
                 best = yield from climb(player, phase.letter, axis, best)
+    elif strategy.lean:
+        best = yield from step_by_step(player, phase, best)
     elif phase.how == EACH:
         best = yield from each(player, phase, best)
     else:
@@ -99,8 +126,10 @@ def searched_names(space: SearchSpace, best: Setting, defaults: Setting) -> list
 def _search(space: SearchSpace, best: Setting, player: Player, strategy: Strategy) -> Moves:
     """A small joint search around the best setting: phases in turn miss what numbers do together."""
     names = searched_names(space, best, player.defaults)
-    room = (player.spare - strategy.confirmed) // len(strategy.tune_seeds)
+    room = (player.spare - confirming_units(strategy)) // len(strategy.tune_seeds)
     size = min(strategy.search_settings, room)
+    if strategy.search == SURFACE:
+        return (yield from _search_surface(space, best, player, strategy, size))
     if not names or size < 1:
         return best
     current = {**player.defaults, **best}
@@ -132,6 +161,25 @@ def _search(space: SearchSpace, best: Setting, player: Player, strategy: Strateg
     return best
 
 
+def _search_surface(space: SearchSpace, best: Setting, player: Player, strategy: Strategy, size: int) -> Moves:
+    """Moves of one to three numbers at once from the settings that a model of all results thinks best."""
+    names = [name for name in space.names if not (strategy.lean and name in MINOR and name not in best)]
+    done = 0
+    while done < size:
+        axes = [axis for phase in space.phases for axis in phase.axes]
+        surface = Surface(axes_of(axes, player.scores.settings, player.defaults), player)
+        count = min(SEARCH_BATCH, size - done)
+        new = surface.propose(count, f"{strategy.sampler_seed}/{len(player.scores.settings)}", names)
+        if not new:
+            break
+        yield from player.ask(SEARCH_PHASE, new)
+        done += len(new)
+    if done:
+        best = player.scores.best(player.scores.settings)
+        yield Decision({"phase": SEARCH_PHASE, **_kept(best, player), "names": names})
+    return best
+
+
 def half_fraction(count: int) -> list[tuple[float, ...]]:
     """Half steps up and down in all numbers at once: a fractional factorial design of two levels.
 
@@ -149,16 +197,31 @@ def half_fraction(count: int) -> list[tuple[float, ...]]:
     return found
 
 
-def _confirm(player: Player, strategy: Strategy) -> Generator[Step, Any, list[Setting]]:
-    """The best settings with one more seed, as one seed is luck to a degree; returns those that may be judged."""
+def _confirm(player: Player, space: SearchSpace, strategy: Strategy) -> Generator[Step, Any, list[Setting]]:
+    """The best settings with one more seed, the better half with two: one seed is luck to a degree.
+
+    Returns those that may be judged.
+    """
     better = _better_than_default(player)
+    if strategy.search == SURFACE and len(better) > 1:
+        axes = [axis for phase in space.phases for axis in phase.axes]
+        means = Surface(axes_of(axes, player.scores.settings, player.defaults), player).means(better)
+        better = [better[at] for at in sorted(range(len(better)), key=lambda at: -means[at])]
     count = min(strategy.confirmed, player.spare, len(better))
     if count <= 1:
         return better
-    yield from player.ask(CONFIRM_PHASE, better[:count], [strategy.tune_seeds[-1] + 1])
-    confirmed = sorted(better[:count], key=lambda setting: -player.scores.rank(setting))
+    seed, among = strategy.tune_seeds[-1] + 1, better[:count]
+    while len(among) > 1 and player.spare >= len(among) and seed <= strategy.tune_seeds[-1] + CONFIRMING_SEEDS:
+        yield from player.ask(CONFIRM_PHASE, among, [seed])
+        confirmed = sorted(among, key=lambda setting: -player.scores.rank(setting))
+        among, seed = confirmed[: max(1, len(among) // 2)], seed + 1
     yield Decision({"phase": CONFIRM_PHASE, **_kept(confirmed[0], player), "settings": count})
-    return confirmed
+    return [*confirmed, *(setting for setting in better[:count] if setting not in confirmed)]
+
+
+def confirming_units(strategy: Strategy) -> int:
+    """Units that `_confirm` may ask for."""
+    return strategy.confirmed + strategy.confirmed // 2
 
 
 def _better_than_default(player: Player) -> list[Setting]:
@@ -204,10 +267,14 @@ def needed_units(space: SearchSpace, strategy: Strategy) -> dict[str, int]:
     """Units that the phases and judging may need at most, by letter."""
     seeds = len(strategy.tune_seeds)
     found = {DEFAULT_PHASE: seeds}
+    if strategy.screened and (screened := screening_settings(space)):
+        found[SCREENING_PHASE] = screened * seeds
     for phase in space.phases:
         sizes = [len(axis.values) for axis in phase.axes]
         if phase.how == RULE:
             settings = sum(min(MOST_WALKED, size - 1) for size in sizes)
+        elif strategy.lean:
+            settings = sum(min(MOST_WALKED, len(axis.values) - 1) for axis in thinned(phase.axes))
         elif phase.how == EACH:
             settings = sum(size - 1 for size in sizes) + (len(sizes) > 1)
         else:
@@ -226,13 +293,32 @@ def most_units(space: SearchSpace, strategy: Strategy) -> dict[str, int]:
     needed, seeds = needed_units(space, strategy), len(strategy.tune_seeds)
     judging = needed.pop(JUDGING_PHASE)
     for phase in space.phases:
-        if phase.how == GRID and any(_has_edges(axis.name, axis.values) for axis in phase.axes):
+        if phase.how == GRID and not strategy.lean and any(_has_edges(axis.name, axis.values) for axis in phase.axes):
             needed[phase.letter] += MOST_BEYOND * seeds
     if strategy.search != NONE:
         needed[SEARCH_PHASE] = strategy.search_settings * seeds
     if strategy.confirmed:
-        needed[CONFIRM_PHASE] = strategy.confirmed
+        needed[CONFIRM_PHASE] = confirming_units(strategy)
     return {**needed, JUDGING_PHASE: judging}
+
+
+def least_units(space: SearchSpace, strategy: Strategy) -> dict[str, int]:
+    """Units of each phase, about, where nothing beats the default: then nothing is confirmed and nothing judged."""
+    most, seeds = most_units(space, strategy), len(strategy.tune_seeds)
+    found = {letter: count for letter, count in most.items() if letter not in (CONFIRM_PHASE, JUDGING_PHASE)}
+    for phase in space.phases:
+        if phase.how == RULE or strategy.lean:
+            axes = thinned(phase.axes) if strategy.lean else phase.axes
+            # One step to either side, or to the one side that there is.
+            found[phase.letter] = seeds * sum(min(2, len(axis.values) - 1) for axis in axes)
+        elif phase.how == EACH:
+            found[phase.letter] = seeds * sum(len(axis.values) - 1 for axis in phase.axes)
+    spare = sum(most.values()) if strategy.units is None else strategy.units
+    if SEARCH_PHASE in found:
+        others = sum(count for letter, count in found.items() if letter != SEARCH_PHASE)
+        room = spare - others - sum(most[letter] for letter in (CONFIRM_PHASE, JUDGING_PHASE) if letter in most)
+        found[SEARCH_PHASE] = max(0, min(strategy.search_settings * seeds, room))
+    return found
 
 
 def _has_edges(name: str, values: Sequence[Any]) -> bool:

@@ -1,5 +1,6 @@
-"""The rule for the rollout size: returns swing widely, double it; learning crawls, halve it.
+"""What a learning curve says of the rollout size: returns swing widely, double it; learning crawls, halve it.
 
+Both are tried; the rule takes one of two that score alike.
 A larger rollout averages over more transitions and updates less often; a smaller one the reverse. What a learning curve
 shows is read from the means of its tenths, which do not depend on how many iterations a unit has.
 """
@@ -49,9 +50,3 @@ def curve_shape(units: Sequence[Mapping[str, Any]]) -> str | None:
     gain = float(curve[-third:].mean() - curve[:third].mean())
     late = float(curve[-third:].mean() - curve[third:-third].mean())
     return CRAWLS if gain <= CLEAR * error or late >= LATE_SHARE * gain else STEADY
-
-
-def next_rollout(values: Sequence[Any], now: Any, shape: str | None) -> Any | None:
-    """The next larger value where returns swing, the next smaller one where learning crawls; None at an end."""
-    place = list(values).index(now) + {SWINGS: 1, CRAWLS: -1}.get(shape or "", 0)
-    return values[place] if 0 <= place < len(values) and values[place] != now else None

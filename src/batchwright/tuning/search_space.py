@@ -15,6 +15,7 @@ from batchwright.config.load import LARGEST_FILE_BYTES
 from batchwright.config.schema import FIELDS, ON_POLICY
 from batchwright.core.errors import UserError, did_you_mean, unknown
 from batchwright.planning.plan import Plan
+from batchwright.tuning.phase_values import Wish, on_policy_wishes, replay_wishes
 
 Setting = dict[str, Any]
 """The numbers in which a unit differs from the default, by name."""
@@ -22,14 +23,12 @@ Setting = dict[str, Any]
 GRID, EACH, RULE = "grid", "each", "rule"
 """How a phase combines its axes: as a grid (or axis after axis, where a grid costs too much), each by itself, or
 rollout and minibatch by walking from the default."""
-LEARNING_RATES = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3)
-GAMMAS = (0.95, 0.98, 0.99, 0.995, 0.999)
-HALF_AND_DOUBLE = (0.5, 1.0, 2.0)
-LEAST_MINIBATCH = 16
+WALKED = {"rollout_steps", "minibatch_transitions", "hidden", "activation"}
+"""Numbers of phase A that are walked from the default; others of a file make it a grid."""
 SPLITS = ("minibatches", "minibatch_transitions")
 """Two names for the split of a rollout: who states one fixes both."""
 TITLES = {
-    "A": "throughput: rollout and minibatch",
+    "A": "throughput: rollout, minibatch and network",
     "B": "stability",
     "C": "variance",
     "D": "horizon and exploration",
@@ -38,14 +37,23 @@ TITLES = {
 SEARCHED = {
     "learning_rate": 3.0,
     "gamma": 3.0,
+    "gae_lambda": 3.0,
     "entropy_start": 3.0,
+    "clip_range": 2.0,
     "max_grad_norm": 2.0,
     "value_rate_factor": 2.0,
     "polyak": 3.0,
     "exploration_noise": 2.0,
     "reward_learning_rate": 3.0,
 }
-"""Numbers that the joint search varies around the best setting, up and down to this factor (gamma: of 1 - gamma)."""
+"""Numbers that the joint search varies around the best setting, up and down to this factor (of 1 - gamma and
+1 - lambda)."""
+HORIZONS = ("gamma", "gae_lambda")
+"""Numbers of which 1 minus the number is what acts."""
+COARSE = {"learning_rate": 2.5, "gamma": 2.5, "epochs": 2.0, "entropy_start": 3.0}
+"""How far apart values are at least where a small budget goes along them in steps: nearer ones are one seed's noise."""
+MINOR = ("baseline", "max_grad_norm", "value_rate_factor", "weight_decay", "warmup_updates")
+"""Numbers that seldom change a score by more than two seeds differ: a small budget leaves them out."""
 
 
 @dataclass(frozen=True)
@@ -96,20 +104,9 @@ class SearchSpace:
         return cls(tuple(Phase(p["letter"], p["title"], p["how"], tuple(map(axis, p["axes"]))) for p in phases))
 
 
-@dataclass(frozen=True)
-class _Wish:
-    """Values to try before the default is known: plain ones, or multiples of the default."""
-
-    name: str
-    values: tuple[Any, ...] = ()
-    factors: tuple[float, ...] = ()
-    instead_of_zero: float = 0.0
-    """What factors multiply where the default is 0."""
-
-
 def default_space(plan: Plan, phases: Sequence[str] = (), fixed: Sequence[str] = ()) -> SearchSpace:
     """The phases of the playbook for a plan's algorithm, without the numbers that are fixed."""
-    wishes = _on_policy_wishes(plan) if plan.regime == ON_POLICY else _replay_wishes(plan)
+    wishes = on_policy_wishes(plan) if plan.regime == ON_POLICY else replay_wishes(plan)
     return _build({letter: wishes[letter] for letter in wishes}, plan, phases, fixed)
 
 
@@ -144,7 +141,7 @@ def read_space(path: str | Path, plan: Plan, phases: Sequence[str] = (), fixed: 
     return _build(wishes, plan, phases, fixed)
 
 
-def _wish_of(file: str, name: str, entry: Any, plan: Plan) -> _Wish:
+def _wish_of(file: str, name: str, entry: Any, plan: Plan) -> Wish:
     if name not in FIELDS or name not in plan.quantities:
         known = [known for known in plan.quantities if known in FIELDS]
         close = did_you_mean(name, known)
@@ -159,86 +156,13 @@ def _wish_of(file: str, name: str, entry: Any, plan: Plan) -> _Wish:
             raise UserError(f"{file}: factors of {name} are positive numbers.", [f"{name}: {{factors: [0.5, 2]}}"])
         if isinstance(plan[name], bool) or not isinstance(plan[name], (int, float)) or not plan[name]:
             raise UserError(f"{file}: {name} is {plan[name]}: factors of it mean nothing.", [f"{name}: [...]"])
-        return _Wish(name, factors=tuple(float(factor) for factor in factors))
+        return Wish(name, factors=tuple(float(factor) for factor in factors))
     checked = [settings_values.check(name, value, f"{file}: {name}") for value in listed]
-    return _Wish(name, tuple(map(float, checked) if settings_values.kind_of(name) is float else checked))
-
-
-def _on_policy_wishes(plan: Plan) -> dict[str, tuple[_Wish, ...]]:
-    reuses = plan.algo == "ppo"
-    epochs = (_Wish("epochs", (1, 2, 4)),) if reuses else ()
-    return {
-        "A": (
-            _Wish("rollout_steps", factors=(0.125, 0.25, 0.5, 1.0, 2.0, 4.0)),
-            *((_Wish("minibatch_transitions", _minibatches(plan)),) if reuses else ()),
-        ),
-        "B": (_Wish("learning_rate", LEARNING_RATES), *epochs, _Wish("max_grad_norm", (0.5, 1.0, 2.0))),
-        "C": (
-            _Wish("baseline", (True, False)),
-            _Wish("advantage_norm", ("rollout", "minibatch", "none")),
-            _Wish("normalize_rewards", (True, False)),
-            _Wish("value_rate_factor", (1.0, 2.0)),
-            *((_Wish("gae_lambda", (0.9, 0.98)),) if reuses else ()),
-        ),
-        "D": (
-            _Wish("gamma", _gammas(plan)),
-            _Wish("entropy_start", factors=(0.3, 1.0, 3.0), instead_of_zero=0.01 if plan.task.discrete else 0.001),
-        ),
-        "E": (*_polish(plan), _Wish("weight_decay", (0.0, 1e-5)), _Wish("warmup_updates", (0, 500))),
-    }
-
-
-def _replay_wishes(plan: Plan) -> dict[str, tuple[_Wish, ...]]:
-    targets = (
-        _Wish("updates_per_target", factors=HALF_AND_DOUBLE)
-        if plan.algo == "dqn"
-        else _Wish("polyak", factors=(0.4, 1.0, 4.0))
-    )
-    exploration = {
-        "sac": (_Wish("target_entropy", (-0.5, -1.0, -2.0)),),
-        "td3": (_Wish("exploration_noise", (0.05, 0.1, 0.2)),),
-        "dqn": (_Wish("epsilon_end", (0.01, 0.05, 0.1)), _Wish("epsilon_share", factors=HALF_AND_DOUBLE)),
-    }[plan.algo]
-    rewards = (
-        _Wish("rrd_timesteps_per_update", factors=HALF_AND_DOUBLE),
-        _Wish("subsequence_timesteps", factors=HALF_AND_DOUBLE),
-        _Wish("reward_learning_rate", factors=(0.3, 1.0, 3.0)),
-    )
-    return {
-        "B": (
-            _Wish("learning_rate", LEARNING_RATES),
-            _Wish("updates_per_iteration", factors=HALF_AND_DOUBLE),
-            _Wish("transitions_per_update", factors=HALF_AND_DOUBLE),
-        ),
-        "C": (targets, _Wish("warmup_steps", factors=HALF_AND_DOUBLE), *(rewards if plan.get("redistribute") else ())),
-        "D": (_Wish("gamma", _gammas(plan)), *exploration),
-        "E": _polish(plan),
-    }
-
-
-def _polish(plan: Plan) -> tuple[_Wish, ...]:
-    return (
-        _Wish("learning_rate_schedule", ("constant", "linear")),
-        _Wish("normalize_obs", (True, False)),
-        _Wish("adam_beta2", (0.99, 0.999)),
-    )
-
-
-def _minibatches(plan: Plan) -> tuple[int, ...]:
-    """A quarter and a sixteenth of the default, if that is enough for a gradient."""
-    size = plan.get("minibatch_transitions")
-    return tuple(size // part for part in (16, 4) if size // part >= LEAST_MINIBATCH) if isinstance(size, int) else ()
-
-
-def _gammas(plan: Plan) -> tuple[float, ...]:
-    """The grid, and the horizon heuristic 1 - 1 / T where episodes of T steps are longer than 100."""
-    steps = plan.task.episode_steps
-    heuristic = {_significant(1 - 1 / steps, 4)} if steps is not None and steps > 100 else set()
-    return tuple(sorted({*GAMMAS, *heuristic}))
+    return Wish(name, tuple(map(float, checked) if settings_values.kind_of(name) is float else checked))
 
 
 def _build(
-    wishes: Mapping[str, Sequence[_Wish]], plan: Plan, phases: Sequence[str], fixed: Sequence[str]
+    wishes: Mapping[str, Sequence[Wish]], plan: Plan, phases: Sequence[str], fixed: Sequence[str]
 ) -> SearchSpace:
     for letter in phases:
         if letter not in TITLES:
@@ -252,7 +176,7 @@ def _build(
         axes = [axis for axis in axes if len(axis.values) > 1]
         if axes:
             how = GRID if letter in ("A", "B", "D") else EACH
-            if letter == "A" and {axis.name for axis in axes} <= {"rollout_steps", "minibatch_transitions"}:
+            if letter == "A" and {axis.name for axis in axes} <= WALKED:
                 how = RULE
             found.append(Phase(letter, TITLES[letter], how, tuple(axes)))
     if not found:
@@ -262,7 +186,7 @@ def _build(
     return SearchSpace(tuple(found))
 
 
-def _axis(wish: _Wish, plan: Plan) -> Axis:
+def _axis(wish: Wish, plan: Plan) -> Axis:
     """The values in rising order with the default among them; numbers within the bounds of the schema."""
     default = plan[wish.name]
     values = list(wish.values)
@@ -288,11 +212,32 @@ def _significant(number: float, digits: int) -> float:
     return 0.0 if number == 0 else round(number, digits - 1 - math.floor(math.log10(abs(number))))
 
 
+def coarse(axis: Axis, start: Any) -> Axis:
+    """The values at least a clear factor apart, counted from `start`."""
+    factor = COARSE.get(axis.name)
+    if factor is None or start not in axis.values:
+        return axis
+    at = axis.values.index(start)
+    kept = [start]
+    for side in (axis.values[:at][::-1], axis.values[at + 1 :]):
+        last = start
+        for value in side:
+            if _apart(axis.name, value, last) >= factor:
+                kept.append(value)
+                last = value
+    return Axis(axis.name, tuple(sorted(kept)))
+
+
+def _apart(name: str, one: float, other: float) -> float:
+    ends = [1 - value if name in HORIZONS else value for value in (one, other)]
+    return math.inf if min(ends) <= 0 else max(ends) / min(ends) + 1e-9
+
+
 def nearby(name: str, value: float, along: float) -> float:
     """A value of the joint search: `along` from -1 to 1 goes from the lowest to the highest, 0 is `value` itself."""
     factor = SEARCHED[name] ** along
-    if name == "gamma":
-        return min(0.9999, max(0.0, _significant(1 - (1 - value) / factor, 5)))
+    if name in HORIZONS:
+        return min(0.9999, max(0.0, _significant(1 - (1 - value) / factor, 5 if name == "gamma" else 3)))
     return _significant(value * factor, 3)
 
 

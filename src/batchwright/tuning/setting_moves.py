@@ -11,11 +11,13 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from batchwright.tuning.rollout_rule import curve_shape, next_rollout
-from batchwright.tuning.search_space import Axis, Phase, Setting, next_beyond
+from batchwright.tuning.rollout_rule import CRAWLS, curve_shape
+from batchwright.tuning.search_space import MINOR, Axis, Phase, Setting, coarse, next_beyond
 
 MOST_WALKED = 3
 """Rollout sizes that the rule tries at most, and minibatches."""
+UPWARDS = ("epochs",)
+"""Numbers of which a larger value is tried first where a small budget goes in steps: short trainings need it."""
 MOST_BEYOND = 2
 """Values beyond the edge of a range that are tried at most."""
 COSTLY = ("epochs", "updates_per_iteration")
@@ -96,6 +98,8 @@ class Player:
     needed: dict[str, int]
     """Units that each phase may need at most, as far as they were not asked for; what is not needed is spare."""
     scores: Scores = field(default_factory=Scores)
+    screened: frozenset[str] = frozenset()
+    """Numbers whose other level was tried in half of the settings before the phases."""
 
     @property
     def spare(self) -> int:
@@ -130,26 +134,38 @@ class Player:
 
 
 def walk_rollout(player: Player, phase: str, axis: Axis, best: Setting, seen: list[dict[str, Any]]) -> Moves:
-    """Follows the rule for the rollout size while each step is better than the one before; `seen` gets what it saw."""
-    for _ in range(MOST_WALKED):
-        now, shape = player.value(best, axis.name), player.scores.shape(best)
-        value = next_rollout(axis.values, now, shape)
-        seen.append({axis.name: now, "curve": shape, "next": value})
-        if value is None:
+    """Half and double of the rollout, then on in the better direction while that helps; `seen` gets what it saw.
+
+    Of two that are equally good the rule decides: learning that crawls halves, all else doubles.
+    """
+    now, shape = player.value(best, axis.name), player.scores.shape(best)
+    at = axis.values.index(now)
+    around = [axis.values[i] for i in ((at - 1, at + 1) if shape == CRAWLS else (at + 1, at - 1)) if _is_place(axis, i)]
+    seen.append({axis.name: now, "curve": shape, "next": around})
+    tried = yield from player.ask(phase, [player.changed(best, axis.name, value) for value in around])
+    better = player.scores.best([best, *tried])
+    direction = axis.values.index(player.value(better, axis.name)) - at
+    for _ in range(MOST_WALKED - len(around)):
+        best, at = better, at + direction
+        if direction == 0 or not _is_place(axis, at + direction):
             break
-        setting = player.changed(best, axis.name, value)
+        setting = player.changed(best, axis.name, axis.values[at + direction])
         yield from player.ask(phase, [setting])
-        if player.scores.rank(setting) <= player.scores.rank(best):
+        better = player.scores.best([best, setting])
+        if better == best:
             break
-        best = setting
-    return best
+    return better
 
 
-def climb(player: Player, phase: str, axis: Axis, best: Setting) -> Moves:
+def _is_place(axis: Axis, at: int) -> bool:
+    return 0 <= at < len(axis.values)
+
+
+def climb(player: Player, phase: str, axis: Axis, best: Setting, directions: Sequence[int] = (-1, 1)) -> Moves:
     """Goes down the values of a number while that is better; up, where the first step down was not."""
     start = list(axis.values).index(player.value(best, axis.name))
     left = MOST_WALKED
-    for direction in (-1, 1):
+    for direction in directions:
         at = start + direction
         while 0 <= at < len(axis.values) and left > 0:
             setting = player.changed(best, axis.name, axis.values[at])
@@ -171,6 +187,24 @@ def cross(player: Player, phase: Phase, best: Setting, whole: bool) -> Moves:
         for axis in axes:
             best = yield from _go_beyond(player, phase.letter, axis, best)
     return best
+
+
+def step_by_step(player: Player, phase: Phase, best: Setting) -> Moves:
+    """A phase with few units: number after number in clear steps from the best setting so far, each kept if better."""
+    for axis in thinned(phase.axes):
+        steps = coarse(axis, player.defaults[axis.name])
+        now = player.value(best, axis.name)
+        if now not in steps.values:
+            steps = coarse(axis, now) if now in axis.values else steps
+        if now in steps.values:
+            directions = (1, -1) if axis.name in UPWARDS else (-1, 1)
+            best = yield from climb(player, phase.letter, steps, best, directions)
+    return best
+
+
+def thinned(axes: Sequence[Axis]) -> Sequence[Axis]:
+    """The axes without the minor ones; all of them where no other is left."""
+    return [axis for axis in axes if axis.name not in MINOR] or axes
 
 
 def _go_beyond(player: Player, phase: str, axis: Axis, best: Setting) -> Moves:

@@ -1,8 +1,9 @@
 """Measures what a unit costs here, with and without compiling.
 
-Three short runs of the default with another beta2 of Adam, which every update program has compiled in: a value that
+Short runs of the default with another beta2 of Adam, which every update program has compiled in: a value that
 was never used is in no cache of programs. The first run compiles everything, the second one an update alone, as a new
-value of a tuned number does, and the third one nothing.
+value of a tuned number does, and the third one nothing. Where a screening follows, a fourth one trains its boldest
+setting, with the most updates and the larger network.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import random
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +26,9 @@ from batchwright.watch.metric_log import read_metrics
 PROBE_ITERATIONS = 8
 
 
-def measure_speed(planner: UnitPlanner, executor: Executor, iteration_steps: int, warmup_steps: int) -> Speed:
+def measure_speed(
+    planner: UnitPlanner, executor: Executor, iteration_steps: int, warmup_steps: int, bold: Setting
+) -> Speed:
     """The speed of the default setting; trains it for a few iterations in a temporary folder."""
     steps = warmup_steps + PROBE_ITERATIONS * iteration_steps
     with tempfile.TemporaryDirectory(prefix="batchwright-forecast-") as folder:
@@ -32,7 +36,9 @@ def measure_speed(planner: UnitPlanner, executor: Executor, iteration_steps: int
         _train(planner, executor, new, place / "everything", steps)
         update = _train(planner, executor, other, place / "update", steps)
         last = _train(planner, executor, other, place / "nothing", steps)
-        records = [r for r in read_metrics(last.run / "metrics.jsonl") if int(r["env_steps"]) > warmup_steps][1:]
+        records = _records(last, warmup_steps)
+        boldest = _train(planner, executor, {**bold, **other}, place / "bold", steps // 2) if bold else last
+        bold_steps = [1.0 / record["steps_per_second"] for record in _records(boldest, warmup_steps)]
     per_step = np.array([1.0 / record["steps_per_second"] for record in records])
     updates = np.array([record.get("update_seconds", 0.0) for record in records])
     typical = float(np.median(per_step))
@@ -43,7 +49,13 @@ def measure_speed(planner: UnitPlanner, executor: Executor, iteration_steps: int
         unit_seconds=max(0.0, last.seconds - typical * steps),
         compile_seconds=max(0.0, update.seconds - last.seconds),
         spread=float((high - low) / typical),
+        bold_cost=max(1.0, float(np.median(bold_steps)) / typical) if bold and bold_steps else 1.0,
     )
+
+
+def _records(outcome: RunOutcome, warmup_steps: int) -> list[dict[str, Any]]:
+    """The iterations after the first one, which compiles."""
+    return [r for r in read_metrics(outcome.run / "metrics.jsonl") if int(r["env_steps"]) > warmup_steps][1:]
 
 
 def _new_beta2() -> Setting:

@@ -19,7 +19,7 @@ from batchwright.planning.plan import Plan, TaskFacts
 from batchwright.runs.learner_threads import NPROC
 from batchwright.tuning.optuna_export import check_export
 from batchwright.tuning.optuna_search import SAMPLERS, load_optuna
-from batchwright.tuning.playbook import LOCAL, NONE
+from batchwright.tuning.playbook import LOCAL, NONE, SURFACE
 from batchwright.tuning.search_space import TITLES, SearchSpace, default_space, read_space
 from batchwright.tuning.tuning_budget import read_seconds, read_steps
 from batchwright.tuning.tuning_flow import (
@@ -36,7 +36,7 @@ from batchwright.tuning.unit_place import UnitPlace
 from batchwright.tuning.unit_runs import Objective, UnitPlanner, training_return
 
 DEFAULT_BUDGET = "30m"
-SEARCHES = (NONE, LOCAL, *SAMPLERS)
+SEARCHES = (SURFACE, LOCAL, NONE, *SAMPLERS)
 NOT_OF_UNITS = ("seed", "total_steps", "total_episodes", "hold", "eval_every")
 """Settings that a tuning decides itself."""
 
@@ -50,7 +50,7 @@ class TuneRequest:
     budget_steps: int | str | None = None
     phases: tuple[str, ...] = ()
     space: str | Path | None = None
-    search: str = LOCAL
+    search: str = SURFACE
     tune_seeds: int | None = None
     judge_seeds: int = 5
     place: UnitPlace = field(default_factory=UnitPlace)
@@ -228,10 +228,15 @@ def objective_name(objective: Objective | None) -> str:
 
 
 def forecast_text(env: str, algo: str, expected: Mapping[str, Any], search: str) -> str:
-    minutes = expected["seconds"] / 60
+    minutes, least, most = (expected[name] / 60 for name in ("seconds", "least_seconds", "most_seconds"))
     phases = ", ".join(f"{letter} {count}" for letter, count in expected["units_by_phase"].items())
-    return (
+    first = (
         f"tuning {algo} on {env}: at most {expected['units']} units of {expected['unit_steps']:,} steps, "
         f"{expected['steps']:,} steps, about {minutes:.1f} minutes (within {expected['within']:.0%}) "
-        f"with {expected['workers']} at a time\n  units by phase, about: {phases}; joint search: {search}"
+        f"with {expected['workers']} at a time"
+    )
+    span = f"{least:.1f} minutes where nothing beats the default, so that nothing is judged, to {most:.1f}"
+    return (
+        f"{first}\n  from {span} where the costliest settings win\n"
+        f"  units by phase, about: {phases}; joint search: {search}"
     )

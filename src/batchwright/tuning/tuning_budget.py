@@ -9,9 +9,19 @@ from typing import Any
 
 from batchwright.core.errors import UserError
 from batchwright.planning.quantity import counted
-from batchwright.tuning.playbook import LOCAL, NONE, Strategy, most_units, needed_units
+from batchwright.tuning.playbook import (
+    DEFAULT_PHASE,
+    LOCAL,
+    NONE,
+    SURFACE,
+    Strategy,
+    least_units,
+    most_units,
+    needed_units,
+)
+from batchwright.tuning.screening import SCREENING_PHASE
 from batchwright.tuning.search_space import EACH, GRID, RULE, SearchSpace
-from batchwright.tuning.setting_moves import MOST_WALKED
+from batchwright.tuning.setting_moves import MOST_WALKED, thinned
 
 LEAST_ITERATIONS = 10
 """A unit with fewer is no learning curve."""
@@ -24,6 +34,8 @@ COMPILED_IN = frozenset(
         "rollout_steps",
         "minibatch_transitions",
         "num_envs",
+        "hidden",
+        "activation",
         "epochs",
         "baseline",
         "advantage_norm",
@@ -33,6 +45,10 @@ COMPILED_IN = frozenset(
     | {"normalize_rewards", "normalize_obs", "value_rate_factor", "updates_per_iteration", "transitions_per_update"}
 )
 """Numbers of the default spaces of which every value takes a program of its own."""
+COMPILED_SHARE = 0.7
+"""Of the settings of the joint search over a response surface, those that take a program of their own."""
+LEAN_STEPS = 1.5
+"""Steps along a number that a lean phase takes on average."""
 SEARCHED_GAMMAS = 2
 """Values of gamma that the local search adds."""
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -53,6 +69,14 @@ class Speed:
     """Spread of the iterations' times, as a share of their median."""
     gamma_compiled: float = 0.0
     """How likely gamma is compiled in: where rewards are normalised, by their discounted return."""
+    bold_cost: float = 1.0
+    """Time of a step of the screening's boldest setting, as a multiple of the default's: it updates more often, and a
+    larger network."""
+
+    @property
+    def screened_cost(self) -> float:
+        """The mean cost of a screening's settings: rollouts, networks and epochs multiply, each in half of them."""
+        return float(((1.0 + self.bold_cost ** (1 / 3)) / 2) ** 3)
 
     def to_json(self) -> dict[str, float]:
         return {name: float(f"{value:.3g}") for name, value in vars(self).items()}
@@ -104,12 +128,14 @@ def read_steps(text: str) -> int:
 def strategies(base: Strategy, free_seeds: bool, first_seed: int) -> list[Strategy]:
     """Ways to play the playbook, the richest first; what was stated stays."""
     found = []
-    for grids, seeds, settings, judged in ((True, 2, 16, 3), (False, 2, 8, 3), (False, 1, 8, 3), (False, 1, 4, 2)):
+    ways = ((True, 2, 32, 3), (False, 2, 16, 3), (False, 1, 24, 3), (False, 1, 8, 2), (False, 1, 24, 1))
+    for at, (grids, seeds, settings, judged) in enumerate(ways):
         count = seeds if free_seeds else len(base.tune_seeds)
         tune = tuple(range(first_seed, first_seed + count))
         size = {NONE: 0, LOCAL: min(settings, 8)}.get(base.search, settings)
         confirmed = CONFIRMED if count == 1 else 0
         way = replace(base, grids=grids, tune_seeds=tune, search_settings=size, confirmed=confirmed)
+        way = replace(way, screened=base.search == SURFACE, lean=at == len(ways) - 1)
         found.append(replace(way, contestants=min(base.contestants, judged)))
     return [strategy for at, strategy in enumerate(found) if strategy not in found[:at]]
 
@@ -123,24 +149,28 @@ class Budget:
     speed: Speed
     workers: int
     space: SearchSpace
+    way: Strategy | None = None
+    """The way that is planned for: it decides how much is compiled."""
 
     def affordable(self, count: int) -> float:
         """Steps that each of so many units may take."""
         if self.steps is not None:
             return self.steps / count
-        return max(0.0, self._seconds_of_units(count)) * self.workers / (count * self.speed.seconds_per_step)
+        per_step = self.speed.seconds_per_step * self.speed.screened_cost
+        return max(0.0, self._seconds_of_units(count)) * self.workers / (count * per_step)
 
     def units(self, unit_steps: int) -> int:
         """Units of so many steps that can be afforded."""
         if self.steps is not None:
             return self.steps // unit_steps
-        unit = (unit_steps * self.speed.seconds_per_step + self.speed.unit_seconds) / self.workers
+        per_step = self.speed.seconds_per_step * self.speed.screened_cost
+        unit = (unit_steps * per_step + self.speed.unit_seconds) / self.workers
         return int(self._seconds_of_units(0) / unit)
 
     def _seconds_of_units(self, count: int) -> float:
         """Of the time, what is left for the steps of so many units."""
         assert self.seconds is not None
-        compiling = compilations(self.space, self.speed, self.workers) * self.speed.compile_seconds
+        compiling = compilations(self.space, self.speed, self.workers, self.way) * self.speed.compile_seconds
         return TIME_SHARE * self.seconds - count * self.speed.unit_seconds / self.workers - compiling
 
 
@@ -159,7 +189,7 @@ def allocate(
     """
     wanted = -(-wanted_steps // multiple) * multiple
     for way in ways:
-        units = most_units(budget.space, way)
+        budget, units = replace(budget, way=way), most_units(budget.space, way)
         if budget.affordable(sum(units.values())) >= wanted:
             return Allocation(way, wanted, units)
     way = ways[-1]
@@ -178,8 +208,11 @@ def allocate(
 
 def _too_small(count: int, least: int, budget: Budget) -> UserError:
     needed, speed, workers = least * count, budget.speed, budget.workers
-    minutes = (needed * speed.seconds_per_step / workers + count * speed.unit_seconds / workers) / TIME_SHARE
-    minutes = (minutes + compilations(budget.space, speed, workers) * speed.compile_seconds / TIME_SHARE) / 60
+    per_step = speed.seconds_per_step * speed.screened_cost
+    minutes = (needed * per_step / workers + count * speed.unit_seconds / workers) / TIME_SHARE
+    minutes = (
+        minutes + compilations(budget.space, speed, workers, budget.way) * speed.compile_seconds / TIME_SHARE
+    ) / 60
     small = f"a budget of {(budget.seconds or 0) / 60:.3g} minutes"
     stated = small if budget.steps is None else f"--budget-steps {budget.steps:,}"
     enough = f"--budget {minutes * 1.02 + 0.05:.1f}m" if budget.steps is None else f"--budget-steps {needed}"
@@ -190,38 +223,59 @@ def _too_small(count: int, least: int, budget: Budget) -> UserError:
     )
 
 
-def compilations(space: SearchSpace, speed: Speed, workers: int) -> float:
-    """Programs that are compiled one after the other, about: the default's, one for every other value of a number that
-    is compiled in, and one where changes are tried together.
+def compilations(space: SearchSpace, speed: Speed, workers: int, strategy: Strategy | None = None) -> float:
+    """Programs that are compiled one after the other, about.
 
+    The default's, one for every other value of a number that is compiled in, one where changes are tried together, one
+    for each setting of a screening and for most of a joint search.
     The measurement of the speed has compiled what all of them share in one worker.
     """
     found = 1.0 + (workers > 1)
+    lean = strategy is not None and strategy.lean
     for phase in space.phases:
-        compiled = [axis for axis in phase.axes if axis.name in COMPILED_IN]
-        most = MOST_WALKED if phase.how == RULE else math.inf
-        found += sum(min(most, len(axis.values) - 1) for axis in compiled) + (phase.how == EACH and len(compiled) > 1)
-        found += sum(phase.how == GRID and len(axis.values) > 2 for axis in compiled)  # one beyond the edge of a range
-        found += speed.gamma_compiled * sum(len(axis.values) - 1 for axis in phase.axes if axis.name == "gamma")
+        compiled = [axis for axis in (thinned(phase.axes) if lean else phase.axes) if axis.name in COMPILED_IN]
+        most = LEAN_STEPS if lean else MOST_WALKED if phase.how == RULE else math.inf
+        found += sum(min(most, len(axis.values) - 1) for axis in compiled)
+        found += not lean and phase.how == EACH and len(compiled) > 1
+        if not lean:  # one beyond the edge of a range
+            found += sum(phase.how == GRID and len(axis.values) > 2 for axis in compiled)
+        found += speed.gamma_compiled * sum(min(most, len(a.values) - 1) for a in phase.axes if a.name == "gamma")
+    if strategy is not None and strategy.search == SURFACE:
+        compiled_in = {axis.name for phase in space.phases for axis in phase.axes} & COMPILED_IN
+        searched = COMPILED_SHARE * strategy.search_settings * bool(compiled_in)
+        return found + needed_units(space, strategy).get(SCREENING_PHASE, 0) / len(strategy.tune_seeds) + searched
     return found + speed.gamma_compiled * SEARCHED_GAMMAS
 
 
 def forecast(
     allocation: Allocation, space: SearchSpace, defaults: dict[str, Any], speed: Speed, workers: int
 ) -> dict[str, Any]:
-    """{"units", "steps", "seconds", "within"}: `within` is how far off the time may be, as a share."""
-    seconds = 0.0
-    for letter, count in allocation.units.items():
-        work = allocation.unit_steps * speed.seconds_per_step * _cost(letter, space, defaults, speed)
-        seconds += count * (work + speed.unit_seconds) / workers
-    seconds *= allocation.count / sum(allocation.units.values())
-    seconds += compilations(space, speed, workers) * speed.compile_seconds
+    """{"units", "steps", "seconds", "least_seconds", "most_seconds", "within"}.
+
+    `seconds` is the time where something beats the default and is judged, `within` how far off it may be, as a share.
+    The least is that of a tuning in which nothing does, the most that of one in which the costliest network wins, with
+    the most updates.
+    """
+    compiling = compilations(space, speed, workers, allocation.strategy) * speed.compile_seconds
+
+    def seconds(units: dict[str, int], before: float, after: float) -> float:
+        """Of so many units, where those of the screening cost `before` and later ones `after`."""
+        total = 0.0
+        for letter, count in units.items():
+            factor = {DEFAULT_PHASE: 1.0, SCREENING_PHASE: before}.get(letter, after)
+            work = allocation.unit_steps * speed.seconds_per_step * _cost(letter, space, defaults, speed) * factor
+            total += count * (work + speed.unit_seconds) / workers
+        return float(f"{total * min(1.0, allocation.count / sum(units.values())) + compiling:.3g}")
+
+    mean = speed.screened_cost
     return {
         "units": allocation.count,
         "units_by_phase": allocation.units,
         "unit_steps": allocation.unit_steps,
         "steps": allocation.steps,
-        "seconds": float(f"{seconds:.3g}"),
+        "seconds": seconds(allocation.units, mean, mean),
+        "least_seconds": seconds(least_units(space, allocation.strategy), mean, 1.0),
+        "most_seconds": seconds(allocation.units, mean, speed.bold_cost),
         "within": round(min(1.0, 0.15 + speed.spread), 2),
     }
 

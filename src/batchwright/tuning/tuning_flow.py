@@ -15,7 +15,8 @@ from batchwright.core.run_dir import RunDir
 from batchwright.planning.plan import Plan
 from batchwright.runs.versions import versions
 from batchwright.tuning.executors import Executor
-from batchwright.tuning.playbook import JUDGING_PHASE, Strategy, play
+from batchwright.tuning.playbook import JUDGING_PHASE, SURFACE, Strategy, play
+from batchwright.tuning.screening import bold_values
 from batchwright.tuning.search_space import SearchSpace, Setting
 from batchwright.tuning.settings_text import show_setting
 from batchwright.tuning.speed_probe import measure_speed
@@ -42,7 +43,7 @@ class TuneOptions:
     """1 or 2 by the budget, where it is not stated."""
     judge_seeds: int = 5
     contestants: int = 3
-    search: str = "local"
+    search: str = SURFACE
     first_seed: int = 0
     unit_steps: int | None = None
     """Environment steps of one unit, where they are stated."""
@@ -111,7 +112,8 @@ def measure_and_allocate(
     """What the budget is spent on, from the measured speed of the default setting."""
     options.check()
     warmup = int(plan.get("warmup_steps") or 0)
-    speed = measure_speed(planner, executor, iteration_steps(plan), warmup)
+    bold = bold_values(space, {name: plan[name] for name in space.names}) if options.search == SURFACE else {}
+    speed = measure_speed(planner, executor, iteration_steps(plan), warmup, bold)
     tuned = space.axis("normalize_rewards") is not None
     speed = replace(speed, gamma_compiled=0.5 if tuned else float(bool(plan.get("normalize_rewards"))))
     ways = strategies(base_strategy(options), options.tune_seeds is None, options.first_seed)
@@ -285,6 +287,6 @@ def make_forecast(
 ) -> dict[str, Any]:
     """The forecast as the ledger keeps it."""
     found = forecast(allocation, space, defaults, speed, workers)
-    unit = allocation.unit_steps * speed.seconds_per_step + speed.unit_seconds
+    unit = allocation.unit_steps * speed.seconds_per_step * speed.screened_cost + speed.unit_seconds
     judging = allocation.units[JUDGING_PHASE] * unit / workers
     return {**found, "judging_seconds": round(judging, 2), "workers": workers, "speed": speed.to_json()}

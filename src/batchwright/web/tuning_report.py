@@ -26,8 +26,9 @@ MOST_AXES = 11
 LARGEST_LEDGER_BYTES = 64_000_000
 OTHER_TITLES = {
     "default": "the default",
+    "screening": "bold changes of several numbers at once",
     "search": "joint search",
-    "confirm": "the best with one more seed",
+    "confirm": "the best with more seeds",
     JUDGING: "judging on fresh seeds",
 }
 Line = Mapping[str, Any]
@@ -153,7 +154,7 @@ def _phase(
         "most_units": None if planned is None else max(count, planned),  # units that others left may be spent here
         "decided": phase in decisions,
         "best": show_setting(decision["best"]) if "best" in decision else None,
-        "seen": [_seen(step) for step in decision.get("seen", [])],
+        "seen": [_seen(step) for step in decision.get("seen", [])] + _screened(decision),
         "edges": [_edge(name, header["defaults"][name], units) for name in decision.get("edges", [])],
         "rows": [
             [label, means[label], [line["score"] for line in by_setting[label]], str(by_setting[label][0]["status"])]
@@ -170,8 +171,17 @@ def _phase(
 def _seen(step: Line) -> str:
     shape = {"swings": "returns swing", "crawls": "learning crawls", "steady": "the curve levels off"}
     size, following = step["rollout_steps"], step["next"]
-    then = "kept" if following is None else f"{following} tried"
+    sizes = following if isinstance(following, list) else [] if following is None else [following]
+    then = f"{' and '.join(map(str, sizes))} tried" if sizes else "kept"
     return f"rollout of {size} steps: {shape.get(str(step['curve']), 'no curve')}, {then}"
+
+
+def _screened(decision: Line) -> list[str]:
+    """What a screening saw of each number: by how many ranks its settings are above the others."""
+    return [
+        f"{show_setting({name: decision['bold'][name]})}: {effect:+.1f} ranks"
+        for name, effect in decision.get("effects", {}).items()
+    ]
 
 
 def _edge(name: str, default: Any, units: Sequence[Line]) -> str:
