@@ -110,7 +110,7 @@ def test_an_environment_with_a_time_limit_bounds_its_episodes() -> None:
     pytest.importorskip("gymnasium")
     found = plan(env="CartPole-v1", rollout_episodes=20)
     assert found["rollout_transitions"] == 20 * 500
-    assert found.task == TaskFacts("CartPole-v1", True, 1, (4,), "float32", 500)
+    assert found.task == TaskFacts("CartPole-v1", True, 1, (4,), "float32", True, 500)
 
 
 # Totals

@@ -81,7 +81,7 @@ def test_the_header_of_episodes_names_episodes_epochs_and_minibatch() -> None:
 def test_sizes_of_episode_batches_are_shown_as_far_as_they_are_known() -> None:
     """Ten episodes of at most 500 steps: the first batches of CartPole have some 230 transitions, not 5,000."""
     automatic = plan(rollout_episodes=10, episode_steps=500)
-    share = "1/4 of the rollout (1/2 below 1,024 transitions, all below 256)"
+    share = "1/32 of the rollout (64 below 2,048 transitions)"
     block = batch_configuration(automatic).splitlines()
     assert "         batch_size = at most 5000" in block
     assert f"         minibatch_size = {share} (auto-calculated)" in block

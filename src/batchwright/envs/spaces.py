@@ -173,6 +173,11 @@ def stored_dtype(leaf: Leaf) -> np.dtype[Any]:
     return np.dtype(np.int32)
 
 
+def is_real(leaf: Leaf) -> bool:
+    """Whether a leaf holds real numbers: no image, no one-hot of a discrete space."""
+    return isinstance(leaf, Box) and leaf.dtype.kind == "f"
+
+
 def is_image(spec: Spec) -> TypeGuard[Box]:
     """Whether the spec is one uint8 array of rank 3."""
     return isinstance(spec, Box) and spec.dtype == np.uint8 and len(spec.shape) == 3

@@ -28,6 +28,8 @@ class TaskFacts:
     action_size: int | None = None
     obs_shape: tuple[int, ...] | None = None
     obs_dtype: str | None = None
+    real_observations: bool | None = None
+    """Whether observations hold real numbers, whose scales differ by dimension."""
     episode_steps: int | None = None
     """The time limit, or the length the user stated."""
     hybrid: bool = False
