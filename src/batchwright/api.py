@@ -569,7 +569,7 @@ def tune(
     budget_steps: int | str | None = None,
     phases: Sequence[str] = (),
     space: str | Path | None = None,
-    search: str = "local",
+    search: str = "surface",
     tune_seeds: int | None = None,
     judge_seeds: int = 5,
     workers: int | None = None,
