@@ -30,7 +30,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from doctor_faults import SETS, SICK, Base, Fault  # noqa: E402
+from doctor_faults import SICK, Base, Fault  # noqa: E402
+from doctor_ordinary import SETS  # noqa: E402
 
 SHARED: dict[str, Any] = {"eval_episodes": 1, "eval_every": 0, "checkpoint_every": 100_000, "doctor": "off"}
 ARRAYS = {"learning_rate", "gamma", "gae_lambda", "clip_range", "entropy_start", "entropy_end", "max_grad_norm"} | {
@@ -45,7 +46,10 @@ ARRAYS = {"learning_rate", "gamma", "gae_lambda", "clip_range", "entropy_start",
 LOST_SHARE = 0.25
 LAST_SHARE = 0.1
 MENDED_SHARE = 0.25
-HEALTHY_SEEDS = {"tuning": (0, 1, 2), "judging": (100, 101, 102), "again": (200, 201, 202)}
+HEALTHY_SEEDS = {"tuning": (0, 1, 2), "judging": (100, 101, 102), "again": (200, 201, 202)} | {
+    "others": (0, 1, 2),
+    "others-judging": (100, 101, 102),
+}
 
 
 def folder_of(root: Path, key: str, seed: int) -> Path:
@@ -68,13 +72,19 @@ class Trainer:
         self.root, self.programs = root, SharedPrograms()
 
     def run(self, key: str, base: Base, seed: int, fault: Fault | None = None, **more: Any) -> None:
-        """One run, unless it is there already or another process has it."""
+        """One run, unless it is there already or another process has it; one that is refused has no outcome."""
+        from batchwright.core.errors import UserError
+
         folder = folder_of(self.root, key, seed)
         try:
             folder.mkdir(parents=True)
         except FileExistsError:
             return
-        outcome = self._train(folder / "run", base, seed, fault, more)
+        try:
+            outcome = self._train(folder / "run", base, seed, fault, more)
+        except UserError as error:
+            print(f"{key} refused: {error}", flush=True)
+            return
         for name in ("checkpoints", "dumps"):
             shutil.rmtree(folder / "run" / name, ignore_errors=True)
         (folder / "outcome.json").write_text(json.dumps(outcome))
@@ -213,7 +223,26 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
             for kind in sorted({row["kind"] for row in harmed})
             if (mine := [row for row in harmed if row["kind"] == kind])
         },
+        "algorithms": {
+            algo: {
+                "harmed_runs": len(mine),
+                "named_first": share([row["place"] == 1 for row in mine]),
+                "among_first_three": share([row["place"] is not None and row["place"] <= 3 for row in mine]),
+                "silent": share([not row["alarms"] for row in mine]),
+                "harmless_runs": len(fine),
+                "false_alarms": share([bool(row["alarms"]) for row in fine]),
+            }
+            for algo in sorted({algorithm_of(row["base"]) for row in rows})
+            for mine in [[row for row in harmed if algorithm_of(row["base"]) == algo]]
+            for fine in [[row for row in harmless if algorithm_of(row["base"]) == algo]]
+        },
     }
+
+
+def algorithm_of(base: str) -> str:
+    """The algorithm that a base is named by; PPO where it names none."""
+    first = base.split(maxsplit=1)[0]
+    return first if first in ("a2c", "reinforce", "dqn", "sac", "rrd") else "ppo"
 
 
 def share(hits: list[bool]) -> float | None:
@@ -322,7 +351,9 @@ def main() -> None:
             print(name)
             show(found, stated.all)
         if stated.json:
-            report = {"measured": f"{datetime.now():%Y-%m-%d}", "sets": sets}
+            # Sets whose runs are not here keep what was found when they were judged.
+            earlier = json.loads(stated.json.read_text())["sets"] if stated.json.exists() else {}
+            report = {"measured": f"{datetime.now():%Y-%m-%d}", "sets": earlier | sets}
             stated.json.write_text(json.dumps(report, indent=1) + "\n")
         return
     trainer = Trainer(stated.runs / stated.chosen)

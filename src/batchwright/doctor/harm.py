@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchwright.doctor.finding import NOTE, WARNING, Finding, figure
+from batchwright.doctor.known_returns import return_scale
 from batchwright.doctor.outcome_findings import smoothed, spread_within, stuck
 from batchwright.doctor.run_history import RunHistory
 
@@ -17,22 +18,32 @@ FALLEN = 0.5
 EXPECTED_GAIN, FULL_AFTER = 0.7, 0.4
 """Share of a preset's gain that a run should have, and the share of the preset's steps from which on."""
 LEAST_STEPS_SHARE = 0.15
+NEARLY = 0.5
+"""Share of the expected gain."""
 FAR_BELOW = 0.35
 """Share of the gain of the preset that a run uses."""
 COMPARABLE = 0.1
 """Returns below this share of a preset's in another environment have another unit."""
-HEALTHY, OPEN, HARMED = "healthy", "open", "harmed"
+SOLVED_SHARE, FAR_FROM_SOLVED = 0.8, 0.35
+"""Shares of the way from random actions to a solved task."""
+HEALTHY, OPEN, SHORT, HARMED = "healthy", "open", "short", "harmed"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the return says of a run: `healthy`, `harmed`, or `open` where it has risen and nothing is known to beat."""
+    """What the return says of a run: `healthy`, `harmed`, or `open` where it has risen and nothing is known to beat.
+
+    `short` where it has risen and is still far from a solved task: a shorter run may be no worse.
+    """
 
     state: str
     message: str = ""
     """The evidence in one sentence; empty where there is none."""
     gained: float | None = None
     """The share of the preset's gain in return; None where there is no preset to compare with."""
+    nearly: bool = False
+    """Whether a harmed run has at least half of what is expected of it: seeds differ by as much, except those of PPO,
+    whose presets are steadier."""
 
 
 def verdict(history: RunHistory) -> Verdict:
@@ -46,7 +57,21 @@ def verdict(history: RunHistory) -> Verdict:
         return Verdict(HARMED, "the return has not risen by more than its noise")
     if has_fallen(history):
         return Verdict(HARMED, "the return has lost half of its range")
-    return Verdict(OPEN)
+    return against_solved(history) or Verdict(OPEN)
+
+
+def against_solved(history: RunHistory) -> Verdict | None:
+    """The return beside those of random actions and of a solved task, where both are known."""
+    scale, returns = return_scale(history.facts.get("env")), history.returns()
+    if scale is None or len(returns) < 4:
+        return None
+    last = float(returns[-max(1, len(returns) // 10) :].mean())
+    share = scale.share(last)
+    message = f"the return is {figure(last)}; random actions have {figure(scale.random)}, a solved task has "
+    message += figure(scale.solved)
+    if share >= SOLVED_SHARE:
+        return Verdict(HEALTHY, message)
+    return Verdict(SHORT, message) if share < FAR_FROM_SOLVED and history.share_done >= 0.5 else None
 
 
 def against_preset(history: RunHistory) -> Verdict | None:
@@ -70,6 +95,7 @@ def against_preset(history: RunHistory) -> Verdict | None:
         f"the return has risen from {figure(first)} to {figure(last)} in {figure(steps)} steps; preset {known.preset} "
         f"reached {figure(known.reached)} in {known.steps}",
         gained,
+        nearly=gained >= NEARLY * expected and history.facts.get("algo") != "ppo",
     )
 
 

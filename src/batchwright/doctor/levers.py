@@ -9,6 +9,7 @@ from typing import Any
 
 from batchwright.doctor.finding import LEVERS, MEASURED, WARNING, Finding, figure, flag
 from batchwright.doctor.run_history import Facts, RunHistory
+from batchwright.doctor.value_level import BEHIND, BEYOND, value_level
 
 LEAST_DECADES = 0.45
 """A factor of 3 is a suspect."""
@@ -17,6 +18,11 @@ SMALL_KL, LARGE_KL = 1e-3, 0.05
 """Nats per iteration; about 0.01 is typical."""
 ZERO = 1e-3
 """What a setting of 0 counts as, relative to its reference."""
+
+SHOWN_BY_VALUES = 0.12
+"""What Q values far from the worth of returns add to the confidence in a cause of it."""
+VALUES_BEHIND = frozenset({"learning-rate-too-low", "target-too-slow", "huber-limit-too-small", "replay-ratio"})
+VALUES_BEYOND = frozenset({"learning-rate-too-high", "target-too-fast", "replay-ratio", "gamma-too-long"})
 
 Distance = Callable[[float, float], float]
 
@@ -109,10 +115,19 @@ REPLAY_LEVERS = (
           "nothing keeps the policy exploring", "entropy outweighs the reward",
           drivers=("temperature_start", "learn_temperature"), flags=("learn_temperature", "temperature_start")),
     Lever("epsilon_end", above(0.02), None, "epsilon-too-high", "", "too many actions are random to the end"),
+    Lever("epsilon_share", decades, None, "epsilon-too-high", "", "actions stay random for most of the run"),
     Lever("epsilon_start", above(0.1), "epsilon-too-low", None, "no action is random: nothing is explored",
           flags=("epsilon_start", "epsilon_end")),
     Lever("huber_limit", decades, "huber-limit-too-small", None,
           "errors beyond the limit hardly move the values"),
+    Lever("target_entropy", nats, "target-entropy-too-low", "target-entropy-too-high",
+          "the policy may become deterministic before it has explored", "the policy has to stay random"),
+    Lever("reward_learning_rate", decades, "reward-rate-too-low", "reward-rate-too-high",
+          "the reward network hardly learns within this run", "the reward network follows single episodes"),
+    Lever("rrd_timesteps_per_update", decades, "reward-timesteps-too-few", None,
+          "each update of the reward network sees a few timesteps of one episode",
+          drivers=("rrd_timesteps_per_update", "subsequence_timesteps"),
+          flags=("rrd_timesteps_per_update", "subsequence_timesteps")),
 )  # fmt: skip
 SHARED_LEVERS = (
     Lever("learning_rate", decades, "learning-rate-too-low", "learning-rate-too-high",
@@ -182,16 +197,18 @@ def _hint(history: RunHistory, lever: Lever) -> Finding | None:
         return None
     stated = [one for one in (lever.flags or (lever.name,)) if one in facts.reference]
     value, reference = _value(facts.values, lever.name), _value(facts.reference, lever.name)
+    shown = _shown_by_values(history, name)
     return Finding(
         name,
         WARNING,
-        _confidence(history, lever, off),
-        f"{lever.name} is {figure(value)}; the reference for this task has {figure(reference)}.",
+        min(0.95, _confidence(history, lever, off) + (SHOWN_BY_VALUES if shown else 0.0)),
+        f"{lever.name} is {figure(value)}; the reference for this task has {figure(reference)}.{shown}",
         cause,
         f"{LEVERS}; {MEASURED}",
         (_put_back(history, stated),),
         {lever.name: value, "reference": reference},
         hint=not _shown_by_kl(history, lever, off),
+        seen=bool(shown),
     )
 
 
@@ -202,6 +219,17 @@ def _confidence(history: RunHistory, lever: Lever, off: float) -> float:
         against = kl < 0.002 if off > 0 else kl > 0.02
         confidence *= 0.7 if against else 1.0
     return confidence
+
+
+def _shown_by_values(history: RunHistory, name: str) -> str:
+    """The sentence that says so where Q values lag behind recent returns, or exceed them, as the cause makes expect."""
+    level = value_level(history) if name in VALUES_BEHIND or name in VALUES_BEYOND else None
+    if level is None:
+        return ""
+    behind, beyond = level.ratio < BEHIND and name in VALUES_BEHIND, level.ratio > BEYOND and name in VALUES_BEYOND
+    if not behind and not beyond:
+        return ""
+    return f" Q values average {figure(level.q)}; recent returns are worth {figure(level.expected)} at this gamma."
 
 
 def _shown_by_kl(history: RunHistory, lever: Lever, off: float) -> bool:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from batchwright.doctor.finding import DANGER, NOTE, WARNING, Finding, figure, flag
+from batchwright.doctor.finding import DANGER, MEASURED, NOTE, WARNING, Finding, figure, flag
 from batchwright.doctor.reference_ranges import advised_learning_rate
 from batchwright.doctor.run_history import RunHistory
+from batchwright.doctor.value_level import per_step_reward
 
 REPLAY_RATIO_PAPERS = "Fedus et al., 2020 (arXiv:2007.06700); D'Oro et al., 2023 (replay ratio barrier, ICLR)"
 LOW_RATIO, HIGH_RATIO = 0.02, 8.0
 OVERESTIMATION_PAPERS = "van Hasselt et al., 2016 (arXiv:1509.06461); Fujimoto et al., 2018 (arXiv:1802.09477)"
+LARGE_VALUES, SMALL_VALUES = 3e3, 0.3
+"""What single rewards add up to within the horizon: beyond these, temperatures and Huber limits of usual size fail."""
 RRD_PAPER = "Ren et al., 2022 (arXiv:2111.13485)"
 
 
@@ -64,6 +69,35 @@ def q_overestimation(history: RunHistory) -> Finding | None:
         OVERESTIMATION_PAPERS,
         () if rate is None else (flag("learning_rate", advised_learning_rate(history, rate / 3)),),
         {"q_mean": late, "best_return": best, "reachable": reachable},
+    )
+
+
+def scale_of_replayed_rewards(history: RunHistory) -> Finding | None:
+    """Rewards that add up to values far from those which step sizes, temperatures and Huber limits are made for."""
+    size, length = per_step_reward(history), history.episode_steps
+    if history.facts.get("regime") != "replay" or not size or length is None or history.facts.get("redistribute"):
+        return None
+    gamma = min(history.facts.number("gamma") or 0.99, 0.9999)
+    worth = size * min(length, 1 / (1 - gamma))
+    if SMALL_VALUES < worth < LARGE_VALUES:
+        return None
+    large = worth >= LARGE_VALUES
+    beyond = math.log10(worth / LARGE_VALUES if large else SMALL_VALUES / worth)
+    loss, norm = history.typical("critic_loss"), history.typical("gradient_norm")
+    return Finding(
+        "reward-scale",
+        WARNING,
+        min(0.9, 0.6 + 0.2 * beyond),
+        f"rewards average {figure(size)} a step, so that values reach about {figure(worth)}; near 1 to 100 is learned "
+        f"best. The critic's loss is {figure(loss)}, the gradient norm {figure(norm)}.",
+        "errors of values are far larger than step sizes, temperature and Huber limit suit: scale rewards down"
+        if large
+        else "values are smaller than the critic's initial noise and the entropy bonus: scale rewards up",
+        f"Haarnoja et al., 2018 (SAC, arXiv:1801.01290): reward scale; {MEASURED}",
+        (),
+        {"reward_per_step": size, "value": worth, "critic_loss": loss, "gradient_norm": norm},
+        hint=True,
+        seen=True,
     )
 
 

@@ -24,7 +24,7 @@ from batchwright.doctor import (
     value_findings,
 )
 from batchwright.doctor.finding import NOTE, Finding
-from batchwright.doctor.harm import HARMED, HEALTHY, has_settled, verdict
+from batchwright.doctor.harm import HARMED, HEALTHY, SHORT, has_settled, verdict
 from batchwright.doctor.levers import LEVER_FINDINGS, stated_numbers
 from batchwright.doctor.run_history import Facts, RunHistory
 
@@ -69,6 +69,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     component_findings.evaluation_against_weights,
     replay_findings.replay_ratio,
     replay_findings.q_overestimation,
+    replay_findings.scale_of_replayed_rewards,
     replay_findings.rrd_constant_returns,
     replay_findings.reward_model_variance,
     policy_steps.kl_too_high,
@@ -222,14 +223,16 @@ def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
 
     A run that does as well as its preset needs no change. One that is harmed has all its findings. In between, where
     nothing is known to compare with, a stated number is a hint, and so is what the record shows unless it is clear and
-    the return still moves.
+    the return still moves. Far from a solved task, or not far below a preset, a number that is clearly off counts.
     """
     if not any(finding.alarm for finding in found):
         return list(found)
-    state = verdict(history).state
-    if state == HARMED:
+    judged = verdict(history)
+    if judged.state == HARMED and not judged.nearly:
         return list(found)
-    if state == HEALTHY:
+    if judged.state in (HARMED, SHORT):
+        return [one if not one.hint or one.confidence >= CLEAR_HINT else replace(one, severity=NOTE) for one in found]
+    if judged.state == HEALTHY:
         return [
             one if one.name in WHATEVER_THE_RETURN and not one.hint else replace(one, severity=NOTE) for one in found
         ]
