@@ -92,6 +92,7 @@ class TuneRequest:
             search=self.search,
             first_seed=first_seed,
             unit_steps=unit_steps,
+            narrow=bool(self.phases) or self.space is not None,
         )
 
 

@@ -125,8 +125,12 @@ def read_steps(text: str) -> int:
     return int(steps)
 
 
-def strategies(base: Strategy, free_seeds: bool, first_seed: int) -> list[Strategy]:
-    """Ways to play the playbook, the richest first; what was stated stays."""
+def strategies(base: Strategy, free_seeds: bool, first_seed: int, narrow: bool = False) -> list[Strategy]:
+    """Ways to play the playbook, the richest first; what was stated stays.
+
+    The last one goes in steps without the minor numbers, so that the whole playbook fits into 60 units. Of a narrow
+    space, whose phases or numbers were chosen, all values are tried.
+    """
     found = []
     ways = ((True, 2, 32, 3), (False, 2, 16, 3), (False, 1, 24, 3), (False, 1, 8, 2), (False, 1, 24, 1))
     for at, (grids, seeds, settings, judged) in enumerate(ways):
@@ -137,6 +141,7 @@ def strategies(base: Strategy, free_seeds: bool, first_seed: int) -> list[Strate
         way = replace(base, grids=grids, tune_seeds=tune, search_settings=size, confirmed=confirmed)
         way = replace(way, screened=base.search == SURFACE, lean=at == len(ways) - 1)
         found.append(replace(way, contestants=min(base.contestants, judged)))
+    found = found[:-1] if narrow else found
     return [strategy for at, strategy in enumerate(found) if strategy not in found[:at]]
 
 

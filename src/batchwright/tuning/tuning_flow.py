@@ -47,6 +47,8 @@ class TuneOptions:
     first_seed: int = 0
     unit_steps: int | None = None
     """Environment steps of one unit, where they are stated."""
+    narrow: bool = False
+    """Whether the phases or the numbers to tune were chosen."""
 
     def check(self) -> None:
         if self.judge_seeds < FEWEST_JUDGE_SEEDS or self.judge_seeds > JUDGE_SEED_OFFSET:
@@ -116,7 +118,7 @@ def measure_and_allocate(
     speed = measure_speed(planner, executor, iteration_steps(plan), warmup, bold)
     tuned = space.axis("normalize_rewards") is not None
     speed = replace(speed, gamma_compiled=0.5 if tuned else float(bool(plan.get("normalize_rewards"))))
-    ways = strategies(base_strategy(options), options.tune_seeds is None, options.first_seed)
+    ways = strategies(base_strategy(options), options.tune_seeds is None, options.first_seed, options.narrow)
     allocation = allocate(
         Budget(options.steps, options.seconds, speed, executor.slots, space),
         ways,
