@@ -18,7 +18,6 @@ from batchwright.tuning.setting_moves import Decision, Moves, Player
 SCREENING_PHASE = "screening"
 BOLD = {
     "rollout_steps": -3,
-    "minibatch_transitions": -1,
     "epochs": 1,
     "hidden": 0,
     "activation": 0,
@@ -28,7 +27,9 @@ BOLD = {
     "polyak": 1,
 }
 """By how many values a number is moved from the default: towards more updates of fewer transitions, and towards other
-networks (0: the first other value). Published settings of PPO mostly differ so from its common start."""
+networks (0: the first other value). Published settings of PPO mostly differ so from its common start.
+
+Not the minibatch: with a quarter of it too, the boldest setting took 29 times the default's time on Pendulum-v1."""
 FEWEST, MOST = 3, 7
 
 
