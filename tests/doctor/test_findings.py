@@ -18,6 +18,7 @@ from batchwright.doctor import (
     failure_findings,
     harm,
     machine_findings,
+    memory_findings,
     outcome_findings,
     policy_steps,
     replay_findings,
@@ -73,6 +74,14 @@ RUNS: dict[Symptom, tuple[RunHistory, RunHistory]] = {
     value_findings.reward_scale: (
         history(target_std=1e5, reward_abs_mean=1e4),
         history({"normalize_rewards": True}, target_std=1.0, reward_abs_mean=1e4),
+    ),
+    memory_findings.sequences_too_short: (
+        history({"seq_length": 16}, memory_effect_start=0.4, memory_effect_end=0.3, memory_carried=0.6),
+        history({"seq_length": 16}, memory_effect_start=0.4, memory_effect_end=0.01, memory_carried=0.6),
+    ),
+    memory_findings.stale_states: (
+        history({"seq_length": 16}, memory_stale=0.12, memory_moved=0.15),
+        history({"seq_length": 16}, memory_stale=0.01, memory_moved=0.15),
     ),
     value_findings.gamma_too_myopic: (history({"gamma": 0.5}), history({"gamma": 0.98})),
     value_findings.gamma_too_long: (

@@ -14,17 +14,27 @@ import numpy as np
 from batchwright.data.rollout import Rollout
 from batchwright.nets.normalise import ObsStats
 from batchwright.nets.policy import Policy
-from batchwright.nets.recurrent_policy import RecurrentPolicy, SequenceInputs, forget
+from batchwright.nets.recurrent_policy import RecurrentPolicy, SequenceInputs
 from batchwright.on_policy.on_policy_settings import UpdateSettings
 from batchwright.on_policy.on_policy_state import Hyper, TrainState
-from batchwright.on_policy.on_policy_update import PreparedRollout, Update, make_update, weigh_rollout
+from batchwright.on_policy.on_policy_update import PackedMetrics, PreparedRollout, Update, make_update, weigh_rollout
+from batchwright.on_policy.recurrent_metrics import begins_episode, cut_sequences, measure_memory, sequence_starts
 
 
 def make_recurrent_update(
     policy: RecurrentPolicy, settings: UpdateSettings, sequences: int, seq_length: int, value_only: np.ndarray
 ) -> Update:
     """The update for rollouts of so many sequences; compile it. The order is that of whole sequences [E, Q]."""
-    return make_update(policy, settings, sequences, value_only, partial(prepare_sequences, seq_length))
+    update = make_update(policy, settings, sequences, value_only, partial(prepare_sequences, seq_length))
+
+    def measured_update(
+        train: TrainState, rollout: Rollout, stats: ObsStats, hyper: Hyper, order: Any
+    ) -> tuple[TrainState, PackedMetrics]:
+        moved, packed = update(train, rollout, stats, hyper, order)
+        found = measure_memory(policy, seq_length, (train.params, moved.params), rollout, stats, settings.shards)
+        return moved, packed.joined(found)
+
+    return measured_update
 
 
 def prepare_sequences(
@@ -52,21 +62,6 @@ def prepare_sequences(
     acted = jax.tree.map(lambda x: x[:steps], inputs)
     prepared = weigh_rollout(policy, settings, train, rollout, hyper, acted, policy.read(tree, memory_TNS), final)
     rows = jax.tree.map(lambda x: cut_sequences(x, seq_length), prepared.rows)
-    before = jnp.concatenate([jnp.asarray(rollout.memory)[None], memory_TNS[seq_length - 1 : steps - 1 : seq_length]])
-    start_CNS = jax.vmap(forget)(before, fresh_TN[:steps:seq_length])
-    start_QS = start_CNS.reshape(-1, start_CNS.shape[-1])
+    start_QS = sequence_starts(memory_TNS, rollout, fresh_TN, seq_length)
     sequences = SequenceInputs(rows.inputs, start_QS, cut_sequences(fresh_TN[:steps], seq_length))
     return prepared._replace(rows=rows._replace(inputs=sequences))
-
-
-def begins_episode(rollout: Rollout) -> jax.Array:
-    """[T + 1, N] steps before which all is forgotten; what the first step remembers is in the rollout."""
-    resets_TN = jnp.asarray(rollout.resets)
-    return jnp.concatenate([jnp.zeros_like(resets_TN[:1]), resets_TN])
-
-
-def cut_sequences(x_TN: Any, seq_length: int) -> Any:
-    """[T, N, ...] as [Q, L, ...], in the order of their first steps and then of environments."""
-    steps, envs, *rest = x_TN.shape
-    chunks = x_TN.reshape(steps // seq_length, seq_length, envs, *rest)
-    return jnp.swapaxes(chunks, 1, 2).reshape(-1, seq_length, *rest)
