@@ -131,6 +131,14 @@ def test_sequences_are_never_cut(num_envs: int, sequences: int, seq_length: int,
     assert_whole(found, num_envs * sequences * seq_length, seq_length)
 
 
+def test_a_minibatch_may_be_one_sequence_where_its_steps_are_what_was_asked() -> None:
+    options = {"num_envs": 8, "rollout_steps": 128, "seq_length": 128, "memory": "lstm"}
+    assert plan(**options, minibatch_transitions=128)["minibatches"] == 8
+    assert plan(**options, minibatches=8)["minibatch_transitions"] == 128
+    with pytest.raises(UserError, match="9 minibatches of at least one sequence of 128 need 1152 transitions"):
+        plan(**options, minibatches=9)
+
+
 @given(
     episodes=st.integers(1, 10**6),
     length=st.integers(1, 10**5),
@@ -206,7 +214,7 @@ def test_the_divisors_of_a_product_are_found_by_trying_all(numbers: list[int]) -
 
 
 def assert_whole(found: Plan, rollout: int, seq_length: int) -> None:
-    """The plan's own sum covers the rollout exactly once, in near-equal parts of at least two rows."""
+    """The plan's own sum covers the rollout exactly once, in near-equal parts of at least two transitions, or one sequence."""
     assert found["rollout_transitions"] == rollout
     rows = rollout // seq_length
     reason = found.quantities["minibatches"].reason
@@ -214,7 +222,7 @@ def assert_whole(found: Plan, rollout: int, seq_length: int) -> None:
         reason = found.quantities["minibatch_transitions"].reason
     sizes = assert_formula(reason, rows, found["minibatches"])
     assert max(sizes) * seq_length == found["minibatch_transitions"]
-    assert min(sizes) >= min(2, rows)
+    assert min(sizes) >= (min(2, rows) if seq_length == 1 else 1)
 
 
 def assert_formula(text: str, total: int, parts: int) -> list[int]:

@@ -22,6 +22,7 @@ from batchwright.planning.split import (
     auto_minibatch,
     auto_minibatch_reason,
     largest_divisor,
+    least_rows,
     near_equal_split,
 )
 
@@ -122,25 +123,25 @@ def _settle_rollout_steps(ledger: Ledger, task: TaskFacts, held: scaling.Held, p
 
 def _settle_minibatches(ledger: Ledger, held: scaling.Held, rollout: int, seq_length: int, when: str = "") -> None:
     """Near-equal minibatches of whole sequences, none tiny; `when` prefixes reasons that hold only at full length."""
-    rows, unit = rollout // seq_length, "sequences" if seq_length > 1 else "transitions"
+    rows, least = rollout // seq_length, least_rows(seq_length)
     stated_size, stated_parts = ledger.stated("minibatch_transitions"), ledger.stated("minibatches")
     if stated_parts is not None and stated_size is not None:
         _refuse_disagreement(ledger, rollout, seq_length)
     if stated_parts is not None:
-        most = max(1, rows // 2)
+        most = max(1, rows // least)
         if stated_parts > most:
-            fixes = [f"--minibatches {most}"]
+            fixes, needed = [f"--minibatches {most}"], least * stated_parts * seq_length
             if not ledger.config.experience.by_episodes:
-                fixes.append(f"--rollout-steps {_steps_for(ledger, 2 * stated_parts * seq_length)}")
+                fixes.append(f"--rollout-steps {_steps_for(ledger, needed)}")
+            unit = "two transitions" if seq_length == 1 else f"one sequence of {seq_length}"
             raise UserError(
-                f"{stated_parts} minibatches of at least two {unit} need {2 * stated_parts * seq_length} transitions; "
-                f"the rollout has {rollout}.",
+                f"{stated_parts} minibatches of at least {unit} need {needed} transitions; the rollout has {rollout}.",
                 fixes,
             )
         split, target, why = Split(rows, stated_parts), None, ""
     else:
         target, why = _target(ledger, held, rollout, seq_length)
-        split = near_equal_split(rows, max(1, round(min(target, rollout) / seq_length)))
+        split = near_equal_split(rows, max(1, round(min(target, rollout) / seq_length)), least)
     _write_split(ledger, split, seq_length, target, why, when)
 
 
@@ -204,10 +205,11 @@ def _refuse_disagreement(ledger: Ledger, rollout: int, seq_length: int) -> None:
     """Both the number and the size of minibatches are stated: they must describe one split."""
     size, parts = ledger.stated("minibatch_transitions"), ledger.stated("minibatches")
     rows = rollout // seq_length
-    split = Split(rows, parts) if 2 * parts <= max(2, rows) else None
+    least = least_rows(seq_length)
+    split = Split(rows, parts) if least * parts <= max(least, rows) else None
     if split and (size in (split.large * seq_length, split.small * seq_length) or (parts == 1 and size > rollout)):
         return
-    by_size = near_equal_split(rows, max(1, round(min(size, rollout) / seq_length)))
+    by_size = near_equal_split(rows, max(1, round(min(size, rollout) / seq_length)), least)
     found = [by_size, split] if split else [by_size]
     fixes = [
         f"--minibatches {choice.parts} --minibatch-transitions {choice.large * seq_length}"

@@ -82,9 +82,14 @@ def _least(seq_length: int) -> int:
     return max(LEAST_MINIBATCH, LEAST_SEQUENCES * seq_length if seq_length > 1 else 0)
 
 
-def near_equal_split(total: int, target: int) -> Split:
-    """The split whose parts come nearest to `target` in ratio; never a part below two rows while there are two."""
-    most = max(1, total // 2)
+def least_rows(seq_length: int) -> int:
+    """Rows of the smallest minibatch: two transitions, which have a spread, or one sequence, which has one within."""
+    return 2 if seq_length == 1 else 1
+
+
+def near_equal_split(total: int, target: int, least: int = 2) -> Split:
+    """The split whose parts come nearest to `target` in ratio; never a part below `least` rows while there are some."""
+    most = max(1, total // least)
     below = min(max(1, total // target), most)
     above = min(below + 1, most)
     return Split(total, min((below, above), key=lambda parts: abs(math.log(total / parts / target))))
