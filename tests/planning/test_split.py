@@ -214,7 +214,7 @@ def test_the_divisors_of_a_product_are_found_by_trying_all(numbers: list[int]) -
 
 
 def assert_whole(found: Plan, rollout: int, seq_length: int) -> None:
-    """The plan's own sum covers the rollout exactly once, in near-equal parts of at least two transitions, or one sequence."""
+    """The plan's own sum covers the rollout once, in near-equal parts of at least two transitions or one sequence."""
     assert found["rollout_transitions"] == rollout
     rows = rollout // seq_length
     reason = found.quantities["minibatches"].reason
