@@ -336,7 +336,16 @@ def doctor(report: dict[str, Any]) -> str:
             "cases with other seeds, was trained after that. `time-limit-as-termination` was narrowed too, while "
             f"`again` was being trained and before a fault of it was judged. Runs so far: {sizes}. Cases of "
             "`benchmarks/doctor_faults.py` that are not listed below have not been run.",
+            "The sets `others` and `others-judging` (`benchmarks/doctor_ordinary.py`) have ordinary faults of DQN, "
+            "SAC, A2C, REINFORCE and RRD: a factor of 3 to 30 from what their base learns with, and faults of the "
+            "environment under replay. Findings were tuned on `others`; `others-judging` has other seeds and grades. "
+            "Harm is decided on one seed against up to three healthy ones, which differ by a factor of 2 on CartPole.",
             table(["", "aim", *titles], rows),
+            "Per algorithm, in the two sets of others:",
+            table(
+                ["set", "algorithm", "named first", "among three", "silent", "alarms on harmless runs"],
+                _algorithm_rows(sets),
+            ),
             "Cause named first, by kind of fault:",
             table(["kind of fault", *titles], kinds),
             "### Per fault",
@@ -351,8 +360,25 @@ def _of(found: dict[str, Any], share: str, count: str) -> str:
     return f"{_in_percent(found[share])} of {found[count]}" if found.get(count) else "not measured"
 
 
-_FAULT_SETS = ("again", "judging", "tuning")
+_FAULT_SETS = ("again", "judging", "tuning", "others-judging", "others")
 _FAULT_COLUMNS = ("base", "harmed", "cause at place", "named first instead", "repaired")
+
+
+def _algorithm_rows(sets: dict[str, Any]) -> list[list[str]]:
+    """Shares of each algorithm in the sets that have several."""
+    return [
+        [
+            name,
+            algo,
+            _of(found, "named_first", "harmed_runs"),
+            _of(found, "among_first_three", "harmed_runs"),
+            _of(found, "silent", "harmed_runs"),
+            _of(found, "false_alarms", "harmless_runs"),
+        ]
+        for name in sets
+        if name.startswith("others")
+        for algo, found in sets[name]["algorithms"].items()
+    ]
 
 
 def _fault_rows(report: dict[str, Any]) -> list[list[str]]:

@@ -11,7 +11,7 @@ from batchwright.api import plan
 from batchwright.doctor.harm import HEALTHY, OPEN, SHORT, verdict
 from batchwright.doctor.known_returns import return_scale
 from batchwright.doctor.levers import stated_numbers
-from batchwright.doctor.replay_findings import scale_of_replayed_rewards
+from batchwright.doctor.replay_findings import scale_of_replayed_rewards, target_lag
 from batchwright.doctor.run_history import RunHistory, facts_of
 from batchwright.doctor.triage import examine
 from batchwright.doctor.value_level import value_level
@@ -82,3 +82,12 @@ def test_a_number_that_is_clearly_off_is_an_alarm_far_from_a_solved_task_and_a_n
     near = replay_run("LunarLander-v3", lambda k: -190.0 + 9.5 * k, learning_rate=1e-6)
     alarms = [[one.name for one in examine(history) if one.alarm] for history in (far, near)]
     assert alarms[0] == ["learning-rate-too-low"] and alarms[1] == []
+
+
+@pytest.mark.parametrize(("q", "updates", "named"), [(5.0, 4000, True), (50.0, 4000, False), (5.0, 40_000, False)])
+def test_a_target_that_nobody_stated_is_named_where_it_followed_rarely(q: float, updates: int, named: bool) -> None:
+    history = replay_run(returns=lambda k: 100.0, metrics={"q_mean": q, "updates_total": updates})
+    found = target_lag(history)
+    assert (found is not None) is named
+    if found is not None:
+        assert found.flags == ("--updates-per-target 80",)  # 4000 updates / 50

@@ -9,13 +9,15 @@ import numpy as np
 from batchwright.doctor.finding import DANGER, MEASURED, NOTE, WARNING, Finding, figure, flag
 from batchwright.doctor.reference_ranges import advised_learning_rate
 from batchwright.doctor.run_history import RunHistory
-from batchwright.doctor.value_level import per_step_reward
+from batchwright.doctor.value_level import BEHIND, per_step_reward, value_level
 
 REPLAY_RATIO_PAPERS = "Fedus et al., 2020 (arXiv:2007.06700); D'Oro et al., 2023 (replay ratio barrier, ICLR)"
 LOW_RATIO, HIGH_RATIO = 0.02, 8.0
 OVERESTIMATION_PAPERS = "van Hasselt et al., 2016 (arXiv:1509.06461); Fujimoto et al., 2018 (arXiv:1802.09477)"
 LARGE_VALUES, SMALL_VALUES = 3e3, 0.3
 """What single rewards add up to within the horizon: beyond these, temperatures and Huber limits of usual size fail."""
+FEW_TARGETS, ENOUGH_TARGETS = 8, 50
+"""Times that a target follows its critic in a run: SAC on Pendulum learns with 27, DQN on CartPole with 117."""
 RRD_PAPER = "Ren et al., 2022 (arXiv:2111.13485)"
 
 
@@ -69,6 +71,32 @@ def q_overestimation(history: RunHistory) -> Finding | None:
         OVERESTIMATION_PAPERS,
         () if rate is None else (flag("learning_rate", advised_learning_rate(history, rate / 3)),),
         {"q_mean": late, "best_return": best, "reachable": reachable},
+    )
+
+
+def target_lag(history: RunHistory) -> Finding | None:
+    """A target that has followed the critic a few times in all, and Q values far below what returns are worth."""
+    polyak, every = history.facts.number("polyak"), history.facts.number("updates_per_target")
+    updates, level = history.highest("updates_total"), value_level(history)
+    if not polyak or not every or not updates or level is None or history.share_done < 0.5:
+        return None
+    followed = updates * polyak / every
+    if followed >= FEW_TARGETS or level.ratio >= BEHIND or "updates_per_target" in history.facts.from_preset:
+        return None
+    copies = max(1, int(updates * polyak / ENOUGH_TARGETS))
+    faster = flag("updates_per_target", copies) if polyak == 1 else flag("polyak", min(1.0, ENOUGH_TARGETS / updates))
+    return Finding(
+        "target-too-slow",
+        WARNING,
+        0.75,
+        f"in {figure(updates)} updates the target has followed the critic {figure(followed)} times. Q values average "
+        f"{figure(level.q)}; recent returns are worth {figure(level.expected)} at this gamma.",
+        "targets lag behind what has been learned: each time, values reach one step further back",
+        f"Mnih et al., 2015 (DQN, doi:10.1038/nature14236): target network; {MEASURED}",
+        (faster,),
+        {"followed": followed, "q_mean": level.q, "worth_of_returns": level.expected},
+        hint=True,
+        seen=True,
     )
 
 

@@ -72,6 +72,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     component_findings.evaluation_against_weights,
     replay_findings.replay_ratio,
     replay_findings.q_overestimation,
+    replay_findings.target_lag,
     replay_findings.scale_of_replayed_rewards,
     replay_findings.rrd_constant_returns,
     replay_findings.reward_model_variance,
@@ -184,6 +185,10 @@ CONTRADICTIONS: tuple[set[str], ...] = (
     {"minibatch-too-small", "too-few-minibatches"},
     {"too-few-minibatches", "too-many-minibatches"},
     {"entropy-collapse", "entropy-coef-too-high"},
+    {"target-too-slow", "target-too-fast"},
+    {"temperature-too-low", "temperature-too-high"},
+    {"target-entropy-too-low", "target-entropy-too-high"},
+    {"temperature-too-high", "target-entropy-too-low"},
 )
 """Pairs whose remedies undo each other."""
 CLEAR_HINT = 0.62
