@@ -43,10 +43,29 @@ def run_of(returns: Any = stands_still, **settings: Any) -> RunHistory:
         ({"algo": "dqn", "updates_per_target": 1}, "target-too-fast", "--updates-per-target 1000"),
         ({"algo": "dqn", "epsilon_end": 0.5}, "epsilon-too-high", "--epsilon-end 0.05"),
         ({"algo": "dqn", "huber_limit": 0.01}, "huber-limit-too-small", "--huber-limit 1"),
+        ({"algo": "dqn", "epsilon_share": 1.0}, "epsilon-too-high", "--epsilon-share 0.1"),
+        ({"algo": "dqn", "max_grad_norm": 0.01}, "gradient-clip-too-tight", "--max-grad-norm 10"),
     ],
 )
 def test_a_stated_number_far_from_its_reference_is_put_back(settings: dict[str, Any], finding: str, flags: str) -> None:
     found = {one.name: one for one in stated_numbers(run_of(**settings))}
+    assert finding in found and found[finding].flags == (flags,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "finding", "flags"),
+    [
+        ({"target_entropy": 0.6}, "target-entropy-too-high", "--target-entropy -1"),
+        ({"target_entropy": -6.0}, "target-entropy-too-low", "--target-entropy -1"),
+        ({"num_envs": 16}, "rollout-too-large", "--num-envs 1 --updates-per-iteration 32"),
+        ({"algo": "td3", "exploration_noise": 1.0}, "exploration-noise-too-high", "--exploration-noise 0.1"),
+    ],
+)
+def test_a_number_of_continuous_replay_is_put_back(settings: dict[str, Any], finding: str, flags: str) -> None:
+    made = plan(
+        "Pendulum-v1", **{"algo": "sac", "preset": "none", "total_steps": 80_000, "rollout_steps": 32} | settings
+    )
+    found = {one.name: one for one in stated_numbers(RunHistory(records(stands_still), facts_of(made)))}
     assert finding in found and found[finding].flags == (flags,)
 
 
