@@ -200,6 +200,8 @@ def train(
     callback: CallbackLike | None = None,
     seeds: int | None = None,
     workers: int = 1,
+    on: str | None = None,
+    address: str | None = None,
     **settings: Any,
 ) -> Result | SeedsResult:
     """Plans and trains; returns where the run lies and its final evaluation.
@@ -208,18 +210,21 @@ def train(
     `settings` are the flags of `batchwright train` with underscores; `network` is a function (inputs, raw outputs,
     values) -> `batchwright.Network` that replaces the built-in network; `callback` is a `batchwright.Callback`, a
     function (metrics, view), or a list of them. With `seeds` one setting is trained over so many seeds, `workers` of
-    them side by side in processes of their own.
+    them side by side in processes of their own. `on="ray"` places `processes` on the Ray cluster at `address`.
     """
+    from batchwright.runs.start_processes import refuse_place
     from batchwright.watch.writers import check_writers
 
     check_writers(writers)
+    refuse_place(on, address)
     if callback is not None and seeds is not None:
         raise UserError("a callback is for one run; several seeds have none.", ["call train(seed=...) in a loop"])
     options: dict[str, Any] = {"preset": preset, "config": config, "run_dir": run_dir, "quiet": quiet}
     run = prepare(env, seeds=seeds, network=network, callback=callback, **options, **settings)
     if seeds is not None:
         return resume_seeds(run, quiet=quiet, writers=writers, network=network, workers=workers, trust=True)
-    return train_prepared(run, quiet=quiet, writers=writers, lines=lines, network=network, callback=callback)
+    own: dict[str, Any] = {"network": network, "callback": callback, "on": on, "address": address}
+    return train_prepared(run, quiet=quiet, writers=writers, lines=lines, **own)
 
 
 def train_prepared(
@@ -230,12 +235,14 @@ def train_prepared(
     lines: str = "plain",
     network: NetworkMaker | None = None,
     callback: CallbackLike | None = None,
+    on: str | None = None,
+    address: str | None = None,
 ) -> Result:
     """Trains what `prepare` has just made; where training is refused before it begins, nothing stays of the run."""
     from batchwright.runs.launch import discard_unstarted
 
     try:  # the environment was named in this program: its code may run
-        options: dict[str, Any] = {"quiet": quiet, "writers": writers, "lines": lines}
+        options: dict[str, Any] = {"quiet": quiet, "writers": writers, "lines": lines, "on": on, "address": address}
         return resume(run, network=network, callback=callback, trust=True, **options)
     except UserError:
         discard_unstarted(run)
@@ -397,6 +404,8 @@ def resume(
     total_steps: int | None = None,
     total_episodes: int | None = None,
     processes: int | None = None,
+    on: str | None = None,
+    address: str | None = None,
 ) -> Result:
     """Goes on with a run from its last good checkpoint; equal, bit for bit, to never having stopped.
 
@@ -409,12 +418,14 @@ def resume(
     _pass_again(run, env)
     extend(run, total_steps=total_steps, total_episodes=total_episodes, quiet=quiet, trust=trust)
     from batchwright.runs.recorder import OutputOptions
-    from batchwright.runs.start_processes import is_worker
+    from batchwright.runs.start_processes import is_worker, refuse_place
 
     together = processes or _planned_processes(run)
+    on_ray = refuse_place(on, address, together)
     if together > 1 and not is_worker():
         _refuse_objects(run, network, callback, env)
-        return _train_in_processes(run, together, quiet, writers, lines, trust, from_start)
+        words = _words_of_resume(run, quiet, writers, lines, trust, from_start)
+        return _train_in_processes(run, together, words, on_ray, address)
     options = OutputOptions(quiet=quiet, writers=writers, lines=lines)
     return _train_and_report(run, options, network, trust, from_start, callback)
 
@@ -439,20 +450,28 @@ def _refuse_objects(run: str | Path, network: Any, callback: Any, env: Any) -> N
             )
 
 
-def _train_in_processes(
-    run: str | Path, processes: int, quiet: bool, writers: tuple[str, ...], lines: str, trust: bool, from_start: bool
-) -> Result:
-    """Trains a run in processes of its own on this machine; their parent waits, and reads the result from the run."""
+def _words_of_resume(
+    run: str | Path, quiet: bool, writers: tuple[str, ...], lines: str, trust: bool, from_start: bool
+) -> list[str]:
+    words = ["resume", str(run), *(["--quiet"] if quiet else []), *(["--writers", *writers] if writers else [])]
+    return [*words, "--lines", lines, *(["--trust"] if trust else []), *(["--from-start"] if from_start else [])]
+
+
+def _train_in_processes(run: str | Path, processes: int, words: list[str], on_ray: bool, address: str | None) -> Result:
+    """Trains a run in processes of its own; this one waits for them, and reads the result from the run."""
     from batchwright.planning.process_plan import with_processes
     from batchwright.runs.launch import open_run
     from batchwright.runs.process_result import result_of
     from batchwright.runs.start_processes import INTERRUPTED, ProcessesFailed, local_place, run_processes
 
     with_processes(open_run(run)[2], processes)  # refused here, once
-    words = ["resume", str(run), *(["--quiet"] if quiet else []), *(["--writers", *writers] if writers else [])]
-    words += ["--lines", lines, *(["--trust"] if trust else []), *(["--from-start"] if from_start else [])]
     try:
-        run_processes(words, local_place(processes))
+        if on_ray:
+            from batchwright.runs.ray_processes import run_on_ray
+
+            run_on_ray(words, processes, address)
+        else:
+            run_processes(words, local_place(processes))
     except ProcessesFailed as error:
         if error.code != INTERRUPTED:
             raise

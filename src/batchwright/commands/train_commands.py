@@ -15,7 +15,16 @@ from batchwright.config.schema import FIELDS, flag_of
 from batchwright.config.values import check
 from batchwright.core.errors import UserError
 from batchwright.core.seed_folder import is_seed_folder, seed_paths
-from batchwright.runs.start_processes import ProcessesFailed, ProcessPlace, is_worker, launched_place, run_processes
+from batchwright.runs.start_processes import (
+    LOCAL,
+    RAY,
+    ProcessesFailed,
+    ProcessPlace,
+    is_worker,
+    launched_place,
+    refuse_place,
+    run_processes,
+)
 from batchwright.tuning.tuning_ledger import is_tuning
 from batchwright.watch.lines import LINES, PLAIN
 
@@ -56,6 +65,8 @@ def train(words: list[str]) -> int:
     quiet, writers, as_json = (stated.pop(name) for name in ("quiet", "writers", "json"))
     run_dir, show_plan, lines = (stated.pop(name) for name in ("run_dir", "show_plan", "lines"))
     seeds, workers, device = (stated.pop(name) for name in ("seeds", "workers", "device"))
+    where = {name: stated.pop(name) for name in ("on", "address")}
+    refuse_place(**where)
     if lines != PLAIN and seeds is not None:
         raise UserError("--lines is for one run; of several seeds only the results are shown.", ["leave out --lines"])
     if device is not None and (stated["processes"] or "1") != "1":
@@ -77,7 +88,7 @@ def train(words: list[str]) -> int:
     if count is not None:
         options = {"quiet": quiet or as_json, "writers": writers, "workers": side_by_side}
         return finish_seeds(lambda: resume_seeds(run, trust=True, **options), as_json)
-    return finish(lambda: train_prepared(run, quiet=quiet or as_json, writers=writers, lines=lines), as_json)
+    return finish(lambda: train_prepared(run, quiet=quiet or as_json, writers=writers, lines=lines, **where), as_json)
 
 
 def _show_plan(plan: Plan) -> None:
@@ -102,6 +113,9 @@ def resume(words: list[str]) -> int:
     if stated["device"] is not None and is_dataset_run(run):
         raise UserError("--device is for policies; LeRobot chooses by its own settings.", ["leave out --device"])
     choose_device(stated["device"], whole("--workers", stated["workers"] or "1", 1))
+    refuse_place(stated["on"], stated["address"])
+    if stated["on"] == RAY and (is_seed_folder(run) or is_dataset_run(run) or is_reward_run(run)):
+        raise UserError(f"--on ray is for the processes of one policy's run; {run} is none.", ["leave out --on ray"])
     if is_seed_folder(run):
         return _resume_seeds(run, stated, quiet)
     if is_tuning(run):
@@ -113,7 +127,7 @@ def resume(words: list[str]) -> int:
     if is_reward_run(run):
         return _resume_reward(run, stated, quiet)
     allowed: dict[str, Any] = {"trust": may_run_code(run, stated["trust"]), "from_start": stated["from_start"]}
-    allowed |= {**_lengths(stated), "lines": stated["lines"]}
+    allowed |= {**_lengths(stated), "lines": stated["lines"], "on": stated["on"], "address": stated["address"]}
     allowed["processes"] = None if stated["processes"] is None else whole("--processes", stated["processes"], 1)
     return finish(lambda: resume_run(run, quiet=quiet, writers=stated["writers"], **allowed), stated["json"])
 
@@ -215,18 +229,17 @@ def _add_output(parser: Parser) -> None:
 def add_launcher(parser: Parser) -> None:
     parser.add_argument("--coordinator", metavar="HOST:PORT", help="where process 0 listens; stated by a launcher")
     parser.add_argument("--process-id", metavar="K", help="number of this process, from 0; stated by a launcher")
-    parser.add_argument(
-        "--on", metavar="PLACE", help="where processes run: local; those of one run do not start on ray"
-    )
+    parser.add_argument("--on", metavar="PLACE", help="where --processes run: local, or ray for a cluster (local)")
+    parser.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster; the one of this machine else")
 
 
 def _launched(stated: dict[str, Any], processes: str | None) -> ProcessPlace | None:
     """The process that a launcher starts with this command; None where there is no launcher."""
-    coordinator, number, place = (stated.pop(name) for name in ("coordinator", "process_id", "on"))
-    if place not in (None, "local"):
+    coordinator, number = (stated.pop(name) for name in ("coordinator", "process_id"))
+    if stated["on"] not in (None, LOCAL) and (coordinator is not None or number is not None):
         raise UserError(
-            f"--on {place[:20]} is for tune; the processes of one run are started here, or by a launcher.",
-            ["--processes N", "--coordinator HOST:PORT --process-id K --processes N in every process"],
+            f"--on {stated['on'][:20]} places processes itself; --coordinator, --process-id are those of a launcher.",
+            ["leave out --on", "leave out --coordinator and --process-id"],
         )
     return launched_place(coordinator, number, None if processes is None else whole("--processes", processes, 1))
 

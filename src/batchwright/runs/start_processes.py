@@ -12,22 +12,28 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
-from batchwright.core.errors import UserError
+from batchwright.core.errors import UserError, unknown
+from batchwright.runs.ray_cluster import load_ray
 
 PEER_LOST = 75
 """Exit code of a process that ended because another one did."""
+LOST = 76
+"""Exit code of a process whose machine, or whose way there, is gone."""
 ABORTED = -signal.SIGABRT
 """How JAX ends a process whose coordinator is gone."""
 INTERRUPTED = 130
+LOCAL, RAY = "local", "ray"
+PLACES = (LOCAL, RAY)
 LOOPBACK = "127.0.0.1"
 WORKER = "batchwright.process_worker"
 RUN_FILE, NATIVE_LOG, ERRORS = "run", "native-{}.log", "errors-{}.log"
 """Files of the folder that a parent and its processes share: the run's path, what libraries print, error messages."""
+PRINTED = " It printed last: "
 POLL_SECONDS = 0.05
 GRACE_SECONDS = 3.0
 """What the others are given to end by themselves, after one has ended badly."""
@@ -42,11 +48,31 @@ class ProcessPlace:
     processes: int
     here: tuple[int, ...]
     """Numbers of the processes that this command starts."""
+    again: str = ""
+    """What `batchwright resume RUN` needs besides to start them in the same place."""
 
     @property
     def is_whole(self) -> bool:
         """Whether all processes are started here."""
         return len(self.here) == self.processes
+
+
+class Child(Protocol):
+    """A process that is watched: `subprocess.Popen`, or one on another machine."""
+
+    @property
+    def stdin(self) -> Any: ...
+
+    def poll(self) -> int | None: ...
+    def kill(self) -> None: ...
+    def wait(self) -> int: ...
+    def send_signal(self, number: int) -> None: ...
+
+
+class DistantChild(Child, Protocol):
+    """One on another machine, which starts when told."""
+
+    def start(self, words: Sequence[str], place: ProcessPlace, number: int, folder: Path) -> None: ...
 
 
 class ProcessesFailed(UserError):  # noqa: N818 - a kind of UserError, named after what happened
@@ -94,6 +120,22 @@ def launched_place(coordinator: str | None, process_id: str | None, processes: i
     return ProcessPlace(coordinator, processes, (int(process_id),))
 
 
+def refuse_place(on: str | None, address: str | None, processes: int | None = None) -> bool:
+    """Whether the processes of a run are placed on Ray; refuses places that cannot be meant."""
+    if on not in (None, *PLACES):
+        raise unknown("place", str(on), PLACES, "--on")
+    if address is not None and on != RAY:
+        raise UserError("--address is that of a Ray cluster.", [f"--on ray --address {address}"])
+    if on == RAY:
+        load_ray()  # refused before anything is measured
+    if on == RAY and processes is not None and processes < 2:
+        raise UserError(
+            "--on ray places the processes of one training on a cluster, and this run has one.",
+            ["--processes N", "leave out --on ray", "batchwright tune ENV --on ray trains many runs"],
+        )
+    return on == RAY
+
+
 def refuse_port(coordinator: str) -> None:
     """Refuses an address that the first process cannot listen at."""
     host, _, port = coordinator.rpartition(":")
@@ -109,25 +151,40 @@ def refuse_port(coordinator: str) -> None:
         ) from None
 
 
-def run_processes(words: Sequence[str], place: ProcessPlace) -> None:
-    """Runs a command in every process that belongs here, to their end; raises `ProcessesFailed` where one fails."""
+def run_processes(
+    words: Sequence[str],
+    place: ProcessPlace,
+    elsewhere: Mapping[int, DistantChild] | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> None:
+    """Runs a command in every process that belongs here, to their end; raises `ProcessesFailed` where one fails.
+
+    `elsewhere` are those that run on other machines; `variables` are added to the environment of those that run here.
+    """
     if 0 in place.here:
         refuse_port(place.coordinator)
     folder = Path(tempfile.mkdtemp(prefix="batchwright-processes-"))
-    children: dict[int, subprocess.Popen[bytes]] = {}
+    children: dict[int, Child] = {}
     try:
         for number in place.here:
-            children[number] = _start(words, place, number, folder)
+            if elsewhere is not None and number in elsewhere:
+                elsewhere[number].start(words, place, number, folder)
+                children[number] = elsewhere[number]
+            else:
+                children[number] = start(words, place, number, folder, variables)
         with _forwarded_signals(children):
             codes = _watch(children)
         _judge(codes, place, folder)
     finally:
         for child in children.values():
-            _end(child)
+            end_child(child)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(words: Sequence[str], place: ProcessPlace, number: int, folder: Path) -> subprocess.Popen[bytes]:
+def start(
+    words: Sequence[str], place: ProcessPlace, number: int, folder: Path, variables: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts one process on this machine; what it writes stays in the folder, that of process 0 is shown."""
     # A session of its own: Ctrl-C reaches it through its parent alone, once. Its input closes when the parent dies.
     host = place.coordinator.rpartition(":")[0]
     bind = LOOPBACK if host in (LOOPBACK, "localhost") else "-"
@@ -138,7 +195,9 @@ def _start(words: Sequence[str], place: ProcessPlace, number: int, folder: Path)
         err: Any = opened.enter_context((folder / ERRORS.format(number)).open("wb"))
         if number == 0:
             out, err = _stream(sys.stdout), _stream(sys.stderr)
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True)
+        streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": out, "stderr": err}
+        around = {**os.environ, **variables} if variables else None
+        child = subprocess.Popen(command, **streams, env=around, start_new_session=True)
     for pipe, stream in ((child.stdout, sys.stdout), (child.stderr, sys.stderr)):
         if pipe is not None:
             threading.Thread(target=_copy, args=(pipe, stream), daemon=True).start()
@@ -159,7 +218,7 @@ def _copy(pipe: IO[bytes], stream: Any) -> None:
 
 
 @contextlib.contextmanager
-def _forwarded_signals(children: dict[int, subprocess.Popen[bytes]]) -> Iterator[None]:
+def _forwarded_signals(children: dict[int, Child]) -> Iterator[None]:
     """Ctrl-C and SIGTERM go to every process: all of them agree on the iteration to stop after."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -178,7 +237,7 @@ def _forwarded_signals(children: dict[int, subprocess.Popen[bytes]]) -> Iterator
             signal.signal(number, handler)
 
 
-def _watch(children: dict[int, subprocess.Popen[bytes]]) -> dict[int, int]:
+def _watch(children: dict[int, Child]) -> dict[int, int]:
     """Waits for all processes; once one has failed, the others have a few seconds. Returns exit codes by number."""
     failed_at: float | None = None
     while True:
@@ -206,8 +265,13 @@ def _judge(codes: dict[int, int], place: ProcessPlace, folder: Path) -> None:
         text = "another process of this training has ended" if not place.is_whole else "a process lost the others"
         who = f"process {place.here[0]}" if not place.is_whole else "they"
         raise ProcessesFailed(f"{text}; {who} cannot go on alone.", fixes, 2, said=False)
-    number = min(causes, key=lambda one: (causes[one] > 0, one))  # a signal comes before what it led to
+    # A lost machine, or a signal, comes before what it led to.
+    number = min(causes, key=lambda one: (causes[one] != LOST, causes[one] > 0, one))
     code = causes[number]
+    if code == LOST:
+        reason = _last_lines(folder / ERRORS.format(number), 1).removeprefix(PRINTED)
+        text = f"process {number} of {place.processes} is lost ({reason}); the others were stopped."
+        raise ProcessesFailed(text, fixes, 2, said=False)
     if code < 0:
         name = signal.Signals(-code).name
         others = "; the others were stopped" if len(codes) > 1 else ""
@@ -225,7 +289,8 @@ def _resume_fix(place: ProcessPlace, folder: Path) -> list[str]:
     """How to go on, where the run is known and lies here."""
     with contextlib.suppress(OSError):
         run = (folder / RUN_FILE).read_text()
-        return [f"batchwright resume {run}" + ("" if place.is_whole else " --coordinator ... in all processes")]
+        more = place.again if place.is_whole else " --coordinator ... in all processes"
+        return [f"batchwright resume {run}{more}"]
     return ["see what the others printed; then batchwright resume RUN in all of them"] if not place.is_whole else []
 
 
@@ -233,11 +298,11 @@ def _last_lines(log: Path, count: int = 3) -> str:
     with contextlib.suppress(OSError):
         lines = [line.strip()[:200] for line in log.read_text(errors="replace").splitlines() if line.strip()]
         if lines:
-            return " It printed last: " + " | ".join(lines[-count:])
+            return PRINTED + " | ".join(lines[-count:])
     return ""
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def end_child(child: Child) -> None:
     if child.poll() is None:
         child.kill()
         child.wait()

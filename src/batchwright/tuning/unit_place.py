@@ -29,7 +29,7 @@ class UnitPlace:
         if self.address is not None and self.on != RAY:
             raise UserError("--address is that of a Ray cluster.", [f"--on ray --address {self.address}"])
         if self.on == RAY:
-            from batchwright.tuning.ray_executor import load_ray
+            from batchwright.runs.ray_cluster import load_ray
 
             load_ray()
 
