@@ -6,8 +6,9 @@ python benchmarks/noise_scale.py [--only CartPole-v1] [--rollouts 96] [--minibat
 PPO is trained for some iterations, then kept as it is. Between two rollouts that count lie others that do not, so that
 they share few episodes. Of each the gradients of the policy's part of the loss and of the value's are taken over all of
 its transitions, once for the layers that only that part uses (as runs log it) and once for all layers. Their
-variance x transitions over the squared norm of their mean is the truth. What the run would log comes from the updates
-of the same rollouts, always from the same parameters: single minibatches of the first epoch.
+variance x transitions over the squared norm of their mean is the truth. What the run would log comes from the same
+rollouts, always with the same parameters: groups of environments, and single minibatches of the first epoch, which were
+all that runs logged before.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ class Gradients:
 
 def measure(env: str, rollouts: int, minibatch: int) -> dict[str, Any]:
     """The noise scales of one task both ways, in transitions."""
+    import jax
+
     from batchwright.on_policy.on_policy_learner import OnPolicyLearner
+    from batchwright.on_policy.rollout_noise import make_rollout_noise
     from batchwright.regimes import make_learner
 
     engine, iterations = TASKS[env]
@@ -82,6 +86,7 @@ def measure(env: str, rollouts: int, minibatch: int) -> dict[str, Any]:
     learner = make_learner(made, env)
     assert isinstance(learner, OnPolicyLearner)
     gradients = Gradients(learner)
+    by_env = jax.jit(make_rollout_noise(learner.policy, learner.on_policy_settings.update))
     state = learner.start()
     for _ in range(iterations):
         state, _ = learner.iterate(state)
@@ -98,7 +103,8 @@ def measure(env: str, rollouts: int, minibatch: int) -> dict[str, Any]:
             for role, gradient in zip(ROLES, both, strict=True):
                 taken[role].append(np.asarray(gradient, np.float64))
             order = learner.minibatch_order(iterations + number, collected.rollout)
-            logged.append(learner.update(state.train, collected.rollout, stats, hyper, order)[1].to_floats())
+            updated = learner.update(state.train, collected.rollout, stats, hyper, order)[1].to_floats()
+            logged.append(updated | by_env(state.train, collected.rollout, stats, hyper).to_floats())
         state = after
     learner.close()
     row = {"task": env, "iterations": iterations, "minibatch_transitions": minibatch, "rollouts": rollouts}
@@ -115,6 +121,7 @@ def compare(
     truth, low, high = independent(gradients[:, own], transitions)
     everything, _, _ = independent(gradients, transitions)
     found = noise_scale(RunHistory(logged, Facts({})), role)
+    minibatches = [float(np.mean([one[f"{role}_gradient_{name}"] for one in logged])) for name in ("signal", "noise")]
     known = truth is not None and found is not None
     return {
         "independent": truth,
@@ -124,6 +131,7 @@ def compare(
         "logged": None if found is None else round(found.transitions),
         "logged_low": None if found is None else round(found.low),
         "logged_high": None if found is None else round(found.high),
+        "minibatches": round(minibatches[1] / minibatches[0]) if minibatches[0] > 0 else None,
         "ratio": round(found.transitions / truth, 2) if known and found is not None and truth is not None else None,
     }
 

@@ -45,11 +45,26 @@ def test_iterations_that_a_stop_cut_short_count_for_nothing() -> None:
 
 
 def test_policy_and_value_have_their_own() -> None:
-    run = history(value_gradient_signal=1e6, value_gradient_noise=1e7)
+    run = history(value_gradient_signal_by_env=1e6, value_gradient_noise_by_env=1e7)
     policy, value = noise_scale(run), noise_scale(run, "value")
     assert policy is not None and value is not None
     assert value.transitions == pytest.approx(10.0)
     assert policy.transitions > 100.0
+
+
+def test_what_was_measured_between_environments_counts_before_minibatches() -> None:
+    between = {"policy_gradient_signal_by_env": 0.1, "policy_gradient_noise_by_env": 40.0}
+    found = noise_scale(history(**NOISY, **between))
+    assert found is not None
+    assert found.transitions == pytest.approx(400.0)
+    few = {name: lambda k, v=value: v if k in (7, 15) else None for name, value in between.items()}
+    rarely = noise_scale(history(**NOISY, **few))
+    assert rarely is not None
+    assert rarely.transitions == pytest.approx(2000.0)
+
+
+def test_of_the_values_minibatches_of_one_rollout_say_nothing() -> None:
+    assert noise_scale(history(value_gradient_signal=1e6, value_gradient_noise=1e7), "value") is None
 
 
 def test_advice_on_the_rollout_follows_the_policy_and_says_its_spread() -> None:

@@ -25,8 +25,9 @@ from batchwright.on_policy.normalisation import RolloutMoments, make_measure, me
 from batchwright.on_policy.on_policy_programs import compile_ahead, on_policy_program_key
 from batchwright.on_policy.on_policy_settings import OnPolicySettings, Schedule
 from batchwright.on_policy.on_policy_state import Hyper, OnPolicyState, TrainState
-from batchwright.on_policy.on_policy_update import Update, make_update
+from batchwright.on_policy.on_policy_update import PackedMetrics, Update, make_update
 from batchwright.on_policy.remedies import apply_remedy, decision_is_due, rescue, resized_plan, start_remedies
+from batchwright.on_policy.rollout_noise import EVERY, make_rollout_noise, measures_noise
 from batchwright.planning.plan import Plan
 from batchwright.runs.engine_learner import (
     RECENT_EPISODES,
@@ -78,6 +79,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         normalises = settings.normalize_obs or settings.normalize_rewards
         measure_key = self.program_key("measure") if normalises else "nothing to measure"
         self._measure = self.programs.get(measure_key, lambda: make_measure(settings, policy))
+        self._noise = self._shared_noise() if measures_noise(settings) else None
         self._components = ComponentTracker.make(settings) if settings.components else None
         factor_matters = settings.constants.value_rate_factor != 1.0
         self._value_only = value_only_params(policy, jax.random.key(0)) if factor_matters else np.zeros(1, bool)
@@ -124,8 +126,9 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         if self._compiling is not None:
             self._compiling.join()
             self._compiling = None
+        noise = self._measure_noise(state, collected.rollout, stats, scaled.hyper)
         train, packed = self.update(state.train, collected.rollout, stats, scaled.hyper, order)
-        metrics = packed.to_floats()
+        metrics = packed.to_floats() | noise
         non_finite = self._find_non_finite(collected.rollout, metrics, train.params)
         after = self._absorb_update(scaled, train, collected, metrics, non_finite is not None)
         result = IterationResult(
@@ -264,6 +267,17 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         settings = self.on_policy_settings
         rows = settings.columns * settings.rollout_steps
         return make_update(self.policy, settings.update, rows, self._value_only)
+
+    def _shared_noise(self) -> Any:
+        policy, settings = self.policy, self.on_policy_settings.update
+        return self.programs.get(self.program_key("noise"), lambda: jax.jit(make_rollout_noise(policy, settings)))
+
+    def _measure_noise(self, state: OnPolicyState, rollout: Rollout, stats: ObsStats, hyper: Hyper) -> dict[str, float]:
+        """Signal and noise of the gradient between environments, in some iterations of long runs."""
+        if self._noise is None or int(state.counters.iteration) % EVERY != EVERY - 1:
+            return {}
+        found: PackedMetrics = self._noise(state.train, rollout, stats, hyper)
+        return found.to_floats()
 
     def _shared_update(self) -> Any:
         return self.programs.get(self.program_key("update"), lambda: jax.jit(self._make_update()))

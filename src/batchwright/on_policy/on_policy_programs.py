@@ -23,7 +23,7 @@ COLLECT_ARRAYS = (
 )
 """The same of a rollout, and what only the update has."""
 MEASURE_ARRAYS = COLLECT_ARRAYS - {"gamma", "normalize_obs", "normalize_rewards"}
-PROGRAM_ARRAYS = {"update": UPDATE_ARRAYS, "measure": MEASURE_ARRAYS}
+PROGRAM_ARRAYS = {"update": UPDATE_ARRAYS, "noise": UPDATE_ARRAYS, "measure": MEASURE_ARRAYS}
 """By program; those that are not named here collect."""
 SWITCHES = ("value_clip", "kl_stop")
 """Numbers that an update takes as arrays, and has no code for where they are 0."""
