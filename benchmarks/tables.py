@@ -19,6 +19,7 @@ from batchwright.watch.statistics import bootstrap_interval, interquartile_mean
 from checker_tables import checkers
 from defaults_tables import defaults
 from markdown_table import figure, measured_on, table
+from memory_tables import memory_beside_sb3
 from process_tables import processes
 from tuning_tables import against, kills, measure
 
@@ -723,6 +724,12 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ("Claims of batch training", "claims.json", "python benchmarks/claims.py", claims),
     ("Forms of the entropy bonus", "entropy.json", "python benchmarks/entropy.py", entropy),
     ("Reward components", "components.json", "python benchmarks/components.py", components),
+    (
+        "Memory beside RecurrentPPO",
+        "memory_beside_sb3.json",
+        "python benchmarks/memory_beside_sb3.py --peers-python PYTHON",
+        memory_beside_sb3,
+    ),
     ("Several agents", "agents.json", "python benchmarks/agents.py --python-peer PYTHON", agents),
     ("Doctor", "doctor.json", "python benchmarks/doctor.py judge --json benchmarks/results/doctor.json", doctor),
     ("Replay: speed", "speed_replay.json", "python benchmarks/speed_replay.py", speed_replay),

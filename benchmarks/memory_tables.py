@@ -1,0 +1,49 @@
+"""Table of policies with memory beside RecurrentPPO for tables.py."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from markdown_table import figure, measured_on, table
+
+STEPS = 50_000
+NAMES = {
+    "ours": "Batchwright, one LSTM",
+    "one-lstm": "RecurrentPPO, one LSTM",
+    "two-lstms": "RecurrentPPO, two LSTMs (its default)",
+}
+
+
+def memory_beside_sb3(report: dict[str, Any]) -> str:
+    """Returns by side over seeds, and speeds measured in turns."""
+    rows = []
+    for side in NAMES:
+        found = {
+            int(key.split("|")[2]): run["mean"] for key, run in report["runs"].items() if key.startswith(f"{side}|")
+        }
+        if found:
+            means = list(found.values())
+            cells = [NAMES[side], f"{min(found)} to {max(found)}", figure(statistics.median(means))]
+            rows.append([*cells, f"{figure(min(means))} to {figure(max(means))}", ", ".join(map(figure, means))])
+    parts = [
+        measured_on(report),
+        "CartPole without velocities, 50,000 steps at the settings that the program states, the same seeds; mean "
+        "return of 50 evaluated episodes, one figure per seed.",
+        table(["side", "seeds", "median", "lowest to highest", "seeds, in their order"], rows),
+    ]
+    return "\n\n".join([*parts, _speeds(list(report["speed"].values()))])
+
+
+def _speeds(turns: list[dict[str, float]]) -> str:
+    if not turns:
+        return "Speed in turns: not measured."
+    sides = [side for side in NAMES if all(side in turn for turn in turns)]
+    rows = []
+    for side in sides:
+        rates = [turn[side] for turn in turns]
+        ratio = statistics.median(turn["ours"] / turn[side] for turn in turns)
+        cells = [NAMES[side], f"{statistics.median(rates):,.0f}", f"{min(rates):,.0f} to {max(rates):,.0f}"]
+        rows.append([*cells, f"{ratio:.1f} x"])
+    words = f"Steps per second in {len(turns)} turns, each side after the other; the last column is ours over theirs."
+    return f"{words}\n\n" + table(["side", "steps/s, median", "lowest to highest", "median of ratios"], rows)
