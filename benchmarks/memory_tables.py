@@ -18,13 +18,15 @@ NAMES = {
 def memory_beside_sb3(report: dict[str, Any]) -> str:
     """Returns by side over seeds, and speeds measured in turns."""
     rows = []
-    for side in NAMES:
+    for side, name in NAMES.items():
         found = {
-            int(key.split("|")[2]): run["mean"] for key, run in report["runs"].items() if key.startswith(f"{side}|")
+            int(key.split("|")[2]): run["mean"]
+            for key, run in report["runs"].items()
+            if key.startswith(f"{side}|{STEPS}|")
         }
         if found:
             means = list(found.values())
-            cells = [NAMES[side], f"{min(found)} to {max(found)}", figure(statistics.median(means))]
+            cells = [name, f"{min(found)} to {max(found)}", figure(statistics.median(means))]
             rows.append([*cells, f"{figure(min(means))} to {figure(max(means))}", ", ".join(map(figure, means))])
     parts = [
         measured_on(report),
