@@ -101,6 +101,23 @@ def test_a_preset_says_whether_a_return_is_good(last: float, state: str) -> None
     assert "ppo-cartpole" in verdict(history).message
 
 
+@pytest.mark.parametrize(
+    ("algo", "rate", "last", "alarms"),
+    [
+        ("dqn", 2.3e-4, 150.0, []),  # a factor of 10, and more than half of what is expected
+        ("dqn", 2.3e-5, 150.0, ["learning-rate-too-low"]),  # a factor of 100
+        ("dqn", 2.3e-4, 60.0, ["learning-rate-too-low"]),  # far below
+    ],
+)
+def test_near_a_preset_whose_seeds_differ_only_a_number_far_off_is_an_alarm(
+    algo: str, rate: float, last: float, alarms: list[str]
+) -> None:
+    made = plan("CartPole-v1", algo=algo, preset="dqn-cartpole", learning_rate=rate)
+    rising = [one | {"env_steps": 2000 * (k + 1)} for k, one in enumerate(records(lambda k: 20 + (last - 20) * k / 39))]
+    found = examine(RunHistory([{**one, "kl": None, "entropy": None} for one in rising], facts_of(made)))
+    assert [one.name for one in found if one.alarm and one.name in LEVER_FINDINGS] == alarms
+
+
 def test_a_preset_of_another_environment_never_says_that_a_return_is_good() -> None:
     facts = Facts(HEALTHY_FACTS, known_result=KnownResult("ppo-cartpole", 500.0, 80_000, same_env=False))
     assert verdict(RunHistory(records(lambda k: 20.0 + 100.0 * k), facts)).state == OPEN

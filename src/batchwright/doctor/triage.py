@@ -193,6 +193,8 @@ CONTRADICTIONS: tuple[set[str], ...] = (
 """Pairs whose remedies undo each other."""
 CLEAR_HINT = 0.62
 """Confidence of a hint that is an alarm although the return has risen."""
+NEARLY_HINT = 0.7
+"""The same where a run has at least half of what its preset makes expect."""
 EXPLAINED_BY = 0.5
 """A consequence scores at most this share of its cause."""
 
@@ -241,7 +243,8 @@ def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
     if judged.state == HARMED and not judged.nearly:
         return list(found)
     if judged.state in (HARMED, SHORT):
-        return [one if not one.hint or one.confidence >= CLEAR_HINT else replace(one, severity=NOTE) for one in found]
+        least = NEARLY_HINT if judged.nearly else CLEAR_HINT
+        return [one if not one.hint or one.confidence >= least else replace(one, severity=NOTE) for one in found]
     if judged.state == HEALTHY:
         return [
             one if one.name in WHATEVER_THE_RETURN and not one.hint else replace(one, severity=NOTE) for one in found
