@@ -31,7 +31,13 @@ from batchwright.tuning.unit_runs import UnitPlanner
 RESULTS = Path(__file__).parent / "results" / "tune_surfaces.json"
 ENVS, UNITS, PROBED = 8, 60, 2
 NETS = {"tiny": "64", "small": "64,64", "medium": "256,256"}
-FLAGS = {"env": "Reacher-v4", "algo": "ppo", "num_envs": ENVS, "learner_threads": 1, "engine": "envpool"}
+FLAGS: dict[str, Any] = {
+    "env": "Reacher-v4",
+    "algo": "ppo",
+    "num_envs": ENVS,
+    "learner_threads": 1,
+    "engine": "envpool",
+}
 FLAGS |= {"eval_every": 0, "minibatch_transitions": 64, "rollout_steps": 256}
 """Names the plan whose space is searched; nothing of it is trained."""
 
@@ -68,7 +74,8 @@ class Surface:
         found -= 0.05 * abs(math.log(max(1e-5, value["entropy_start"])) - self.entropy)
         found += sum(effect for name, effect in self.switches.items() if value[name] is False)
         found += self.linear * (value["learning_rate_schedule"] != "constant")
-        return found + {"minibatch": self.minibatch_norm, "none": self.no_norm}.get(value["advantage_norm"], 0.0)
+        norms = {"minibatch": self.minibatch_norm, "none": self.no_norm}
+        return float(found + norms.get(value["advantage_norm"], 0.0))
 
     def score(self, setting: Setting, seed: int) -> float:
         words = json.dumps([setting, seed, self.number], sort_keys=True)

@@ -75,8 +75,8 @@ class Speed:
 
     @property
     def screened_cost(self) -> float:
-        """The mean cost of a screening's settings: rollouts, networks and epochs multiply, each in half of them."""
-        return float(((1.0 + self.bold_cost ** (1 / 3)) / 2) ** 3)
+        """The mean cost of a screening's settings: the larger network and the epochs multiply, each in half of them."""
+        return float(((1.0 + self.bold_cost**0.5) / 2) ** 2)
 
     def to_json(self) -> dict[str, float]:
         return {name: float(f"{value:.3g}") for name, value in vars(self).items()}
