@@ -12,8 +12,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,36 +19,42 @@ from typing import Any
 
 import numpy as np
 
+import batchwright
+from batchwright.doctor.batch_findings import (
+    minibatch_too_small,
+    rollout_too_large,
+    rollout_too_small,
+    too_few_minibatches,
+    too_many_minibatches,
+)
 from batchwright.doctor.noise_scale import noise_scale
 from batchwright.doctor.run_history import RunHistory, facts_of
 from batchwright.planning.plan import plan_from_dict
 
-TASKS = {"CartPole-v1": 65_536, "Acrobot-v1": 131_072, "Pendulum-v1": 196_608}
+TASKS = {"CartPole-v1": 49_152, "Acrobot-v1": 98_304, "Pendulum-v1": 98_304}
 """Environment steps of each run."""
 ROLLOUT, MINIBATCH = 2048, 64
-SETTINGS = [(ROLLOUT, size) for size in (16, 64, 256, 512, 1024)] + [(512, MINIBATCH), (8192, MINIBATCH)]
+SETTINGS = [(ROLLOUT, size) for size in (16, 64, 256, 1024)] + [(512, MINIBATCH), (8192, MINIBATCH)]
 """Transitions of a rollout, of a minibatch."""
 NUM_ENVS = 8
 LAST_SHARE = 0.2
 """The last part of a run, whose episodes are its result."""
-SIZE_FINDINGS = frozenset(
-    {"minibatch-too-small", "too-few-minibatches", "too-many-minibatches", "rollout-too-small", "rollout-too-large"}
-)
+RULES = (minibatch_too_small, too_few_minibatches, too_many_minibatches, rollout_too_small, rollout_too_large)
+"""Of the doctor, about sizes."""
 
 
 def one(env: str, rollout: int, minibatch: int, seed: int) -> dict[str, Any]:
     """One run: mean return of its last part and of all of it, its noise scales, findings about sizes."""
-    sizes = ["--num-envs", NUM_ENVS, "--rollout-steps", rollout // NUM_ENVS, "--minibatch-transitions", minibatch]
+    sizes = {"num_envs": NUM_ENVS, "rollout_steps": rollout // NUM_ENVS, "minibatch_transitions": minibatch}
     with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        words = ["train", env, "--algo", "ppo", "--preset", "none", "--engine", "jax", "--eval-every", "0"]
-        words += [*map(str, sizes), "--total-steps", str(TASKS[env]), "--seed", str(seed), "--quiet"]
+        run, settings = Path(folder) / "run", {"algo": "ppo", "preset": "none", "engine": "jax", "eval_every": 0}
+        settings |= {**sizes, "total_steps": TASKS[env], "seed": seed, "eval_episodes": 1}
         began = time.perf_counter()
-        call([*words, "--run-dir", str(run)])
+        batchwright.train(env, run_dir=run, quiet=True, **settings)
         seconds = time.perf_counter() - began
         records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-        history = RunHistory(facts_of(plan_from_dict(json.loads((run / "plan.json").read_text()))), records)
-        found = json.loads(call(["doctor", str(run), "--json"]))["findings"]
+        history = RunHistory(records, facts_of(plan_from_dict(json.loads((run / "plan.json").read_text()))))
+    found = [finding for finding in (rule(history) for rule in RULES) if finding is not None]
     scales = {role: noise_scale(history, role) for role in ("policy", "value")}
     return {
         "seed": seed,
@@ -62,7 +66,7 @@ def one(env: str, rollout: int, minibatch: int, seed: int) -> dict[str, Any]:
             role: None if s is None else [round(x) for x in (s.transitions, s.low, s.high)]
             for role, s in scales.items()
         },
-        "findings": {f["finding"]: f["flags"] for f in found if f["finding"] in SIZE_FINDINGS},
+        "findings": {finding.name: list(finding.flags) for finding in found},
     }
 
 
@@ -71,16 +75,6 @@ def mean_return(records: list[dict[str, Any]], begin: float) -> float:
     least = begin * records[-1]["env_steps"]
     ended = [r for r in records if r["env_steps"] > least and r.get("episodes")]
     return float(np.average([r["episode_return"] for r in ended], weights=[r["episodes"] for r in ended]))
-
-
-def call(words: list[str]) -> str:
-    """Standard output of one call of the command."""
-    done = subprocess.run(
-        [sys.executable, "-m", "batchwright.cli", *words], capture_output=True, text=True, check=False
-    )
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"{' '.join(words)}\n{done.stderr}")
-    return done.stdout
 
 
 def main() -> None:

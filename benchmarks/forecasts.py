@@ -5,9 +5,10 @@ python benchmarks/forecasts.py [memory|time] [--only NAME] [--json benchmarks/re
 Each run is a process of its own with an empty cache of compiled programs. Its peak is the largest resident set that the
 kernel counted (`ru_maxrss`); engines of one process only, as those of workers are not in that figure.
 
-Time: `plan ENV --forecast` in one process, then `train` with the same flags in another. Compared are the seconds
-that `train` reports, which leave out the start of Python, and the ETA of its first line from 10% on with what was left.
-Pin the whole to one core (`taskset -c 0 ...`): then both see the same core. The load of the machine is recorded.
+Time: `plan ENV --forecast` in one process, then `train` with the same flags in another. Compared are the seconds from
+the start of training, without that of Python, and the ETA of the first line from 10% on with what was left. All clocks
+of both processes count CPU time (`QUIET_CORE`), which is what a core that does nothing else would take: other programs
+change it little. Pin the whole to one core (`taskset -c 0 ...`). The load of the machine is recorded.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ MEMORY: dict[str, list[str]] = {
 
 NO_PRESET = ["--preset", "none"]
 TIME: dict[str, list[str]] = {
-    "ppo CartPole, jax": ["CartPole-v1", *PPO, "--engine", "jax", "--total-steps", "600000"],
+    "ppo CartPole, jax": ["CartPole-v1", *PPO, "--engine", "jax", "--total-steps", "400000"],
     "ppo LunarLander, envpool": ["LunarLander-v3", *PPO, "--engine", "envpool", "--total-steps", "200000"],
-    "ppo Acrobot, jax": ["Acrobot-v1", *PPO, "--engine", "jax", "--total-steps", "400000"],
+    "ppo Acrobot, jax": ["Acrobot-v1", *PPO, "--engine", "jax", "--total-steps", "300000"],
     "ppo HalfCheetah, envpool": ["HalfCheetah-v5", *PPO, "--engine", "envpool", "--total-steps", "200000"],
     "ppo CartPole, gymnasium": ["CartPole-v1", *PPO, "--engine", "gymnasium-sync", "--total-steps", "100000"],
     "a2c CartPole, jax": ["CartPole-v1", "--algo", "a2c", "--engine", "jax", "--total-steps", "400000"],
@@ -68,11 +69,15 @@ TIME: dict[str, list[str]] = {
 }
 ETA_LINE = re.compile(r"^iteration +(\d+)/(\d+) .* ETA ([\d:]+)$")
 ETA_FROM = 0.1
+QUIET_CORE = """import sys, time
+time.perf_counter = time.monotonic = time.process_time
+from batchwright.cli import main
+sys.exit(main(sys.argv[1:]))"""
 
 
 def call(words: list[str], cache: str) -> str:
     """Standard output of one call of the command."""
-    command = [sys.executable, "-m", "batchwright.cli", *words]
+    command = [sys.executable, "-c", QUIET_CORE, *words]
     environ = os.environ | {"XDG_CACHE_HOME": cache}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
     if done.returncode:
@@ -88,12 +93,9 @@ def time_row(name: str, words: list[str]) -> dict[str, Any]:
         before = json.loads(call(["plan", *words, "--forecast", "--json"], folder))["forecast"]
         shown = call(["train", *words, "--run-dir", str(run_dir)], folder)
         records = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-        events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
         after = json.loads(call(["plan", *words, "--forecast", "--json"], folder))["forecast"]
     assert before["source"].startswith("measured") and after["source"].startswith("remembered")
-    evaluated = next(event["unix_seconds"] for event in reversed(events) if event["kind"] == "evaluation")
-    saved = next(event["unix_seconds"] for event in reversed(events) if event["kind"] == "checkpoint")
-    actual = records[-1]["elapsed_seconds"] + evaluated - saved
+    actual = records[-1]["elapsed_seconds"] + records[-1]["evaluation_seconds"]
     row = {"run": name, "command": " ".join(words), "load": round(load, 1), "forecast": before["seconds"]}
     row |= {
         "remembered": after["seconds"],

@@ -18,6 +18,7 @@ import numpy as np
 from batchwright.watch.statistics import bootstrap_interval, interquartile_mean
 from checker_tables import checkers
 from defaults_tables import defaults
+from forecast_tables import batch_sweep, forecasts, noise
 from markdown_table import figure, measured_on, table
 from memory_tables import memory_beside_sb3
 from process_tables import processes
@@ -732,6 +733,9 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
     ),
     ("Several agents", "agents.json", "python benchmarks/agents.py --python-peer PYTHON", agents),
     ("Doctor", "doctor.json", "python benchmarks/doctor.py judge --json benchmarks/results/doctor.json", doctor),
+    ("Gradient noise scale", "noise_scale.json", "python benchmarks/noise_scale.py", noise),
+    ("Sizes at equal data", "batch_sweep.json", "python benchmarks/batch_sweep.py", batch_sweep),
+    ("Forecasts", "forecasts.json", "python benchmarks/forecasts.py", forecasts),
     ("Replay: speed", "speed_replay.json", "python benchmarks/speed_replay.py", speed_replay),
     ("Replay: SAC beside SBX", "sac_beside_sbx.json", "python benchmarks/beside_sbx.py", partial(beside_sbx, "SAC")),
     (

@@ -33,7 +33,7 @@ def noise_scale(history: RunHistory, role: str = "policy", begin: float = 0.0, e
     """Noise over signal of the gradient of `policy` or `value`, both averaged over a part of the run first.
 
     As measured between environments; of the policy, where a run has too few of these, between minibatches. That of
-    the values is unknown then: transitions of one rollout err together, and its minibatches read 5 to 12 times too low.
+    the values is unknown then: transitions of one rollout err together, and its minibatches are 5 to 12 times off.
     None, unknown, also where the signal is within its error of 0.
     """
     signal, noise = _measured(history, role, "_by_env", begin, end)
