@@ -11,6 +11,7 @@ from batchwright.core.errors import UserError
 from batchwright.core.machine import GIB
 from batchwright.planning.memory import PolicyMemory
 from batchwright.planning.plan import Plan
+from batchwright.planning.traced_memory import WORKSPACE_BYTES, traced_memory
 from run_batchwright import plan
 
 
@@ -64,6 +65,24 @@ def test_one_sample_of_act_needs_what_the_optimiser_needs_at_least() -> None:
     assert found["planned_memory_bytes"] == found["floor_bytes"] == pytest.approx(990e6 + GIB, rel=0.001)
     many = act(precision="fp32", samples_per_step=16)
     assert many["planned_memory_bytes"] == pytest.approx(626.3e6 + 16 * 122.87e6 + GIB, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("policy", "precision", "checkpointing", "cameras", "samples", "traced_mb"),
+    [  # samples on the line of large batches; sums of fixed and samples in MB, traced or counted with LeRobot
+        ("act", "fp32", False, 3, 16, 626 + 16 * 123),
+        ("act", "fp32", True, 3, 64, 701 + 64 * 42),
+        ("smolvla", "fp32", False, 3, 4, 3119),
+        ("smolvla", "fp32", False, 1, 8, 3112),
+        ("smolvla", "bf16", True, 3, 64, 2076 + 64 * 68.1),
+        ("smolvla", "bf16", True, 1, 64, 2076 + 64 * 32.5),
+    ],
+)
+def test_plans_without_lerobot_have_the_traced_memory(
+    policy: str, precision: str, checkpointing: bool, cameras: int, samples: int, traced_mb: float
+) -> None:
+    found = traced_memory(policy, cameras, 224, precision, checkpointing)
+    assert found.total(samples) - WORKSPACE_BYTES == pytest.approx(traced_mb * 1e6, rel=0.01)
 
 
 def test_a_batch_that_waits_for_its_micro_batch_is_counted() -> None:

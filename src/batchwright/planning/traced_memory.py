@@ -36,17 +36,18 @@ CAREFUL_STARTS = {"act": CarefulStart(24, 16, 12), "smolvla": CarefulStart(20, 1
 RESIZES = {"act": False, "smolvla": True}
 """Whether a policy brings frames to a size of its own: SmolVLA to 512 x 512."""
 
-# (policy, precision, gradient checkpointing) -> figures. ACT was traced at 1 and 3 cameras of 224 x 224, SmolVLA at 3:
-# all of its sample is put down to cameras.
+# (policy, precision, gradient checkpointing) -> figures. ACT was traced at 1 and 3 cameras of 224 x 224. SmolVLA was in
+# fp32, and in bf16 with checkpointing (benchmarks/results/lerobot_memory.json); in its other two modes it was traced at
+# 3 only, and all of its sample is put down to cameras.
 TRACED = {
     ("act", "fp32", False): TracedPolicy(989.9, 626.3, 36.40, 28.83),
     ("act", "fp32", True): TracedPolicy(989.9, 694.2, 10.43, 10.54),
     ("act", "bf16", False): TracedPolicy(989.9, 722.8, 20.43, 24.35),
     ("act", "bf16", True): TracedPolicy(989.9, 706.8, 6.55, 9.82),
-    ("smolvla", "fp32", False): TracedPolicy(2699.8, 1898.9, 0.0, 101.69),
+    ("smolvla", "fp32", False): TracedPolicy(2699.8, 1898.9, 74.83, 76.75),
     ("smolvla", "fp32", True): TracedPolicy(2699.8, 1898.9, 0.0, 24.11),
     ("smolvla", "bf16", False): TracedPolicy(2699.8, 2086.6, 0.0, 93.98),
-    ("smolvla", "bf16", True): TracedPolicy(2699.8, 2076.3, 0.0, 22.71),
+    ("smolvla", "bf16", True): TracedPolicy(2699.8, 2076.3, 14.66, 17.82),
 }
 
 
