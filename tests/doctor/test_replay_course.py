@@ -39,6 +39,11 @@ def test_values_are_worth_the_discounted_rest_of_an_episode() -> None:
     assert level.ratio == pytest.approx(20.0 / by_hand, rel=0.02)
 
 
+def test_values_of_learned_rewards_are_not_compared_with_returns_of_the_environment() -> None:
+    history = replay_run(redistribute="rrd", metrics={"q_mean": 20.0})
+    assert history.facts.get("redistribute") == "rrd" and value_level(history) is None
+
+
 def test_the_entropy_bonus_belongs_to_what_values_of_sac_are_worth() -> None:
     plain = value_level(replay_run(returns=lambda k: 100.0, metrics={"q_mean": 20.0}))
     soft = value_level(

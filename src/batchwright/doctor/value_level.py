@@ -29,7 +29,9 @@ class ValueLevel:
 
 
 def value_level(history: RunHistory) -> ValueLevel | None:
-    """The level of late values; None where there are no Q values or no returns."""
+    """The level of late values; None where there are no Q values or no returns, or rewards are learned ones."""
+    if history.facts.get("redistribute"):
+        return None
     q, late = history.typical("q_mean", LATE), history.typical("episode_return", LATE)
     length = history.typical("episode_length", LATE)
     if q is None or late is None or not length:
