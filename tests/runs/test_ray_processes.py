@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
     "rollout_steps": 8,
     "epochs": 2,
     "hidden": "8,8",
-    "total_steps": 48 * 40,
+    "total_steps": 48 * 200,
     "checkpoint_every": 4,
     "eval_every": 0,
     "eval_episodes": 2,
