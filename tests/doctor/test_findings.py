@@ -34,6 +34,7 @@ from run_batchwright import run_line
 GIB = 2**30
 DOCS = Path(__file__).parents[2] / "docs"
 REPLAY = {"regime": "replay", "algo": "sac"}
+COPIES = {"polyak": 1.0, "updates_per_target": 1000}
 PARTS = {"components": "speed,cost", "component_weights": "1,1", "component_balance": False}
 BALANCED = {**PARTS, "component_balance": True, "component_norm": "scale", "component_weighting": "fixed"}
 LEARNED = {**PARTS, "component_weighting": "learned"}
@@ -179,6 +180,14 @@ RUNS: dict[Symptom, tuple[RunHistory, RunHistory]] = {
         # At most 100 points in 100 steps: about 63 discounted at 0.99.
         history(REPLAY, q_mean=lambda k: 100.0 * k, episode_return=100.0, episode_length=100.0),
         history(REPLAY, q_mean=60.0, episode_return=100.0, episode_length=100.0),
+    ),
+    replay_findings.target_lag: (
+        history(REPLAY | COPIES, q_mean=5.0, updates_total=4000, episode_return=100.0, episode_length=100.0),
+        history(REPLAY | COPIES, q_mean=30.0, updates_total=4000, episode_return=100.0, episode_length=100.0),
+    ),
+    replay_findings.scale_of_replayed_rewards: (
+        history(REPLAY, episode_return=20_000.0, episode_length=100.0),  # 200 a step, over a horizon of 100
+        history(REPLAY, episode_return=200.0, episode_length=100.0),
     ),
     replay_findings.rrd_constant_returns: (
         history(REPLAY | {"redistribute": "rrd"}, episode_return=1.0, episode_return_std=0.0),

@@ -62,7 +62,8 @@ def verdict(history: RunHistory) -> Verdict:
 
 def against_solved(history: RunHistory) -> Verdict | None:
     """The return beside those of random actions and of a solved task, where both are known."""
-    scale, returns = return_scale(history.facts.get("env")), history.returns()
+    env, returns = history.facts.get("env"), history.returns()
+    scale = return_scale(env) if isinstance(env, str) else None
     if scale is None or len(returns) < 4:
         return None
     last = float(returns[-max(1, len(returns) // 10) :].mean())

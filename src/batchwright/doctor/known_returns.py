@@ -43,8 +43,8 @@ class ReturnScale:
         return (value - self.random) / (self.solved - self.random)
 
 
-def return_scale(env: str | None) -> ReturnScale | None:
+def return_scale(env: str) -> ReturnScale | None:
     """The scale of an environment by its name, whatever its version; None where it is unknown or has arguments."""
-    name, _, version = (env or "").rpartition("-v")
+    name, _, version = env.rpartition("-v")
     found = RETURNS.get(name) if version.isdigit() and env not in SHORTER else None
     return None if found is None else ReturnScale(*found)

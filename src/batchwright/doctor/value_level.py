@@ -34,7 +34,7 @@ def value_level(history: RunHistory) -> ValueLevel | None:
         return None
     q, late = history.typical("q_mean", LATE), history.typical("episode_return", LATE)
     length = history.typical("episode_length", LATE)
-    if q is None or late is None or not length:
+    if q is None or late is None or not length or length <= 0:
         return None
     gamma = min(history.facts.number("gamma") or 0.99, 0.9999)
     horizon = 1 / (1 - gamma)
