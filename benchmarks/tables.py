@@ -22,7 +22,7 @@ from forecast_tables import batch_sweep, forecasts, noise
 from markdown_table import figure, measured_on, table
 from memory_tables import memory_beside_sb3
 from process_tables import processes
-from tuning_tables import against, kills, measure
+from tuning_tables import against, kills, measure, surfaces
 
 HERE = Path(__file__).resolve().parent
 COMPARED_WITH = ("sb3 usual", "sb3 envpool", "sbx usual", "sbx envpool")
@@ -760,6 +760,7 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
         lerobot_claims,
     ),
     ("Tuning: against other tuners", "tune_against.json", "python benchmarks/tune_against.py", against),
+    ("Tuning: searches on random surfaces", "tune_surfaces.json", "python benchmarks/tune_surfaces.py", surfaces),
     ("Tuning: what it promises", "tune_measure.json", "python benchmarks/tune_measure.py", measure),
     ("Tuning: kills", "tune_kills.json", "python benchmarks/tune_kills.py", kills),
     ("Several processes", "processes.json", "python benchmarks/processes.py curves | kills | reduce", processes),

@@ -1,6 +1,7 @@
 """The playbook beside Optuna's TPE and random search on random response surfaces, at equal units: no training.
 
 python benchmarks/tune_surfaces.py [--surfaces 24] [--from 300] [--ways surface local none tpe random]
+A call adds its ways to those that the JSON file holds for the same surfaces.
 A surface gives each setting of PPO a score: a best rollout, number of updates, learning rate (which depends on both),
 network, discount and so on, drawn anew for each, and noise that differs by setting and seed. It stands for no
 environment: what it shows is whether a search finds what is there, in seconds instead of hours. What each chose is
@@ -146,12 +147,16 @@ def main() -> None:
     plan = UnitPlanner(FLAGS, probe_machine(), task_facts(describe(FLAGS["env"]))).plan({}, 0, 32_768)[1]
     space, numbers = default_space(plan), {name: plan[name] for name in plan.quantities}
     surfaces = [Surface(number, given.noise, numbers) for number in range(given.first, given.first + given.surfaces)]
-    found = {"default": [surface.true({}) for surface in surfaces]}
+    asked = {"surfaces": given.surfaces, "first": given.first, "noise": given.noise}
+    report = json.loads(given.output.read_text()) if given.output.exists() else {}
+    if {name: report.get(name) for name in asked} != asked:
+        report = {**asked, "true_scores": {}}
+    found = report["true_scores"]
+    found["default"] = [round(surface.true({}), 4) for surface in surfaces]
     for way in given.ways:
         search = searched if way in ("tpe", "random") else lambda one, way: tuned(one, space, way)
         found[way] = [round(surface.true(search(surface, way)), 4) for surface in surfaces]
         print(f"{way}: mean {mean(found[way]):.3f}, median {median(found[way]):.3f}", flush=True)
-    report = {"surfaces": given.surfaces, "first": given.first, "noise": given.noise, "true_scores": found}
     given.output.write_text(json.dumps({**report, "measured": datetime.now(UTC).isoformat("T", "seconds")}) + "\n")
 
 
