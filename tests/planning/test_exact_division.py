@@ -50,9 +50,9 @@ def test_agents_are_part_of_the_rollout_that_is_divided() -> None:
 
 
 def test_a_minibatch_holds_whole_sequences() -> None:
-    # 24000 / 4 = 6000 is no multiple of 32; the divisors that are come from 32 x 750, nearest 4800 and 8000.
+    # 24000 / 32 = 750 is no multiple of 32; the divisors that are come from 32 x 750, nearest 480 and 800.
     found = rl_games(num_envs=750, rollout_steps=32, seq_length=32)
-    assert found["minibatch_transitions"] == 4800
+    assert found["minibatch_transitions"] == 800
 
 
 def test_a_horizon_that_cuts_sequences_is_refused_with_the_nearest_ones() -> None:
@@ -101,7 +101,7 @@ def test_the_divisor_nearest_in_ratio_is_found_by_trying_all(
     steps = sequences * seq_length
     found = rl_games(num_envs=num_envs, rollout_steps=steps, num_agents=num_agents, seq_length=seq_length)
     rollout, size = num_envs * steps * num_agents, found["minibatch_transitions"]
-    if steps >= 64:
+    if steps >= 32:
         target = min(rollout, max(64, 8 * seq_length if seq_length > 1 else 0, rollout / 32))
     else:
         target = rollout / 4 if rollout >= 1024 else rollout / 2 if rollout >= 256 else rollout

@@ -34,7 +34,7 @@ def test_the_rule_changes_at_1024_and_at_256(rollout: int, target: int) -> None:
     ("rollout", "target"), [(8192, 256), (4096, 128), (2048, 64), (1024, 64), (64, 64), (63, 63), (1, 1)]
 )
 def test_a_long_rollout_is_cut_into_32_minibatches_of_at_least_64(rollout: int, target: int) -> None:
-    for steps in (64, 256, None):  # None: whole episodes
+    for steps in (32, 256, None):  # None: whole episodes
         assert auto_minibatch(rollout, steps) == target
 
 
@@ -44,9 +44,9 @@ def test_the_default_rollout_gives_320_updates() -> None:
     assert found["updates_per_iteration"] == 32 * 10
 
 
-def test_the_rule_for_long_rollouts_begins_at_64_steps() -> None:
-    assert plan(num_envs=64, rollout_steps=63)["minibatches"] == 4
-    assert plan(num_envs=64, rollout_steps=64)["minibatches"] == 32
+def test_the_rule_for_long_rollouts_begins_at_32_steps() -> None:
+    assert plan(num_envs=64, rollout_steps=31)["minibatches"] == 4
+    assert plan(num_envs=64, rollout_steps=32)["minibatches"] == 32
 
 
 def test_a_minibatch_of_sequences_has_at_least_eight() -> None:

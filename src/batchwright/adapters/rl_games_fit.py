@@ -12,7 +12,7 @@ from importlib import metadata
 from typing import Any
 
 from batchwright.core.errors import UserError
-from batchwright.planning.split import auto_minibatch, auto_minibatch_reason, divisors_of_product, nearest_in_ratio
+from batchwright.planning.split import divisors_of_product, few_minibatches, few_minibatches_reason, nearest_in_ratio
 
 TRIED_VERSIONS = ("1.6.1", "1.6.5")
 DEFAULT_SEQ_LENGTH = 4
@@ -202,10 +202,9 @@ def _minibatch(
         return MinibatchFit(batch, used, f"{requested} requested, {used} used: it must divide {batch}{_of(seq_length)}")
     parts = _author_minibatches(section, author, math.prod(factors[2:]))
     if parts is None:
-        target = auto_minibatch(batch, factors[1], seq_length)
+        target = few_minibatches(batch)
         used = nearest_in_ratio(legal, target)
-        why = auto_minibatch_reason(batch, factors[1], seq_length)
-        return MinibatchFit(batch, used, why + _distance(used, target, batch, seq_length))
+        return MinibatchFit(batch, used, few_minibatches_reason(batch) + _distance(used, target, batch, seq_length))
     used = nearest_in_ratio(legal, max(1, round(batch / parts)))
     reason = f"{_count(batch // used)}, the author's number is {parts:g}"
     return MinibatchFit(batch, used, reason + _distance(used, batch / parts, batch, seq_length))

@@ -38,7 +38,7 @@ class Split:
         return f"{self.total} = {self.large_count} x {self.large} + {self.parts - self.large_count} x {self.small}"
 
 
-LONG_ROLLOUT_STEPS = 64
+LONG_ROLLOUT_STEPS = 32
 """A rollout of so many steps of each environment, or of whole episodes, is long: few are collected, so that each must
 give many updates."""
 LONG_ROLLOUT_PARTS, LEAST_MINIBATCH, LEAST_SEQUENCES = 32, 64, 8
@@ -47,11 +47,25 @@ LONG_ROLLOUT_PARTS, LEAST_MINIBATCH, LEAST_SEQUENCES = 32, 64, 8
 def auto_minibatch(rollout: int, rollout_steps: int | None = None, seq_length: int = 1) -> int:
     """The target size of a minibatch; `rollout_steps` is None for whole episodes.
 
-    A long rollout is cut into 32, of at least 64 transitions. Of a short one, from many environments, the target is a
-    quarter where it is large, half where it is medium, all where it is small.
+    A long rollout is cut into 32, of at least 64 transitions, a short one into few (`few_minibatches`).
     """
     if _is_long(rollout_steps):
         return min(rollout, max(_least(seq_length), rollout // LONG_ROLLOUT_PARTS))
+    return few_minibatches(rollout)
+
+
+def auto_minibatch_reason(rollout: int, rollout_steps: int | None = None, seq_length: int = 1) -> str:
+    """The rule of `auto_minibatch` with the figures put in."""
+    if not _is_long(rollout_steps):
+        return few_minibatches_reason(rollout)
+    least, share = _least(seq_length), rollout // LONG_ROLLOUT_PARTS
+    if rollout <= least:
+        return f"all {rollout} collected (at least {least})"
+    return f"{rollout} collected / {LONG_ROLLOUT_PARTS}" + ("" if share >= least else f", at least {least}")
+
+
+def few_minibatches(rollout: int) -> int:
+    """For short rollouts of many environments: a quarter of a large one, half of a medium one, all of a small one."""
     if rollout >= 1024:
         return rollout // 4
     if rollout >= 256:
@@ -59,13 +73,8 @@ def auto_minibatch(rollout: int, rollout_steps: int | None = None, seq_length: i
     return rollout
 
 
-def auto_minibatch_reason(rollout: int, rollout_steps: int | None = None, seq_length: int = 1) -> str:
-    """The rule of `auto_minibatch` with the figures put in."""
-    if _is_long(rollout_steps):
-        least, share = _least(seq_length), rollout // LONG_ROLLOUT_PARTS
-        if rollout <= least:
-            return f"all {rollout} collected (at least {least})"
-        return f"{rollout} collected / {LONG_ROLLOUT_PARTS}" + ("" if share >= least else f", at least {least}")
+def few_minibatches_reason(rollout: int) -> str:
+    """The rule of `few_minibatches` with the figures put in."""
     if rollout >= 1024:
         return f"{rollout} collected / 4 (1024 or more)"
     if rollout >= 256:
