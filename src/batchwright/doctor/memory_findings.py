@@ -9,7 +9,7 @@ MEMORY_PAGE = "docs/training/memory.md#how-long-sequences-must-be"
 LATE = 0.5
 """Share of the record that is judged by its end: early policies decide by chance."""
 LEAST_CARRIED = 0.05
-"""Share of sequences without a beginning of an episode below which their ends say nothing."""
+"""Share of steps in the last quarters of sequences, no episode begun before them, below which they say nothing."""
 REACHES_END = 0.05
 """Share of decisions at the end of a sequence that hang on what was before it."""
 STALE_SHARE, STALE_DECISIONS = 0.5, 0.05
@@ -17,7 +17,7 @@ STALE_SHARE, STALE_DECISIONS = 0.5, 0.05
 
 
 def sequences_too_short(history: RunHistory) -> Finding | None:
-    """Decisions at the last step of a sequence hang on what was before it: further back than gradients reach."""
+    """Decisions at the end of a sequence hang on what was before it: further back than gradients reach."""
     length, steps = history.facts.number("seq_length"), history.facts.number("rollout_steps")
     end, start = (history.typical(f"memory_effect_{name}", LATE) for name in ("end", "start"))
     carried = history.typical("memory_carried", LATE)
@@ -29,12 +29,13 @@ def sequences_too_short(history: RunHistory) -> Finding | None:
         "sequences-too-short",
         WARNING,
         min(0.9, 0.6 + 2 * end),
-        f"without what was remembered before a sequence of {figure(length)} steps, {end:.0%} of decisions at its last "
-        f"step would be others ({figure(start and 100 * start)}% at its first).",
+        f"without what was remembered before a sequence of {figure(length)} steps, {end:.0%} of decisions in its last "
+        f"quarter would be others ({start or 0:.0%} at its first step).",
         "the task asks for more than gradients reach back: what should be remembered is learned by chance",
         MEMORY_PAGE,
         _longer(int(length), None if steps is None else int(steps)),
         {"memory_effect_end": end, "memory_effect_start": start, "memory_carried": carried, "seq_length": length},
+        hint=True,
         seen=True,
     )
 

@@ -69,8 +69,8 @@ class RayProcess:
             try:
                 answer = self._ray.get(self._task)
             except self._ray.exceptions.RayError as error:
-                reason = (str(error).splitlines() or [type(error).__name__])[0].strip()
-                answer = {"code": LOST, "logs": {ERRORS: f"its node {self._node} or its actor died: {reason}".encode()}}
+                said = f"its node {self._node} or its actor died: {type(error).__name__}"
+                answer = {"code": LOST, "logs": {ERRORS: said.encode()}}
             for name, content in answer["logs"].items():
                 (self._folder / name.format(self._number)).write_bytes(content)
             self._code["code"] = answer["code"]
