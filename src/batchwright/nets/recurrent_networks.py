@@ -23,6 +23,8 @@ from batchwright.nets.networks import ACTIVATIONS, Inputs, run_tower
 from batchwright.planning.network_plan import CONV_FEATURES
 
 HIDDEN_GAIN, ACTION_GAIN = math.sqrt(2), 0.01
+FORGET_BIAS = 1.0
+"""An LSTM begins by remembering (Jozefowicz et al., 2015)."""
 
 
 class RecurrentNetwork(NamedTuple):
@@ -67,26 +69,23 @@ def lstm_step(cell: Layer, state_BS: jax.Array, encoded_BG: jax.Array) -> jax.Ar
     return jnp.concatenate([jax.nn.sigmoid(show) * jnp.tanh(inside), inside], -1)
 
 
-def _start_gru(rng: np.random.Generator, features: int, units: int) -> Layer:
+def _start_cell(rng: np.random.Generator, features: int, units: int, gates: int) -> Layer:
     """`w`, `b` of the observation, `u`, `c` of the state; each gate begins with orthonormal weights."""
-    taken = [orthogonal(rng, features, units, 1.0)["w"] for _ in range(3)]
-    kept = [orthogonal(rng, units, units, 1.0)["w"] for _ in range(3)]
-    zeros = np.zeros(3 * units, np.float32)
+    taken = [orthogonal(rng, features, units, 1.0)["w"] for _ in range(gates)]
+    kept = [orthogonal(rng, units, units, 1.0)["w"] for _ in range(gates)]
+    zeros = np.zeros(gates * units, np.float32)
     return {"w": np.concatenate(taken, -1), "b": zeros, "u": np.concatenate(kept, -1), "c": zeros.copy()}
 
 
-def _start_lstm(rng: np.random.Generator, features: int, units: int) -> Layer:
-    """The same, all uniform within 1 / sqrt(units), as in PyTorch.
+def _start_gru(rng: np.random.Generator, features: int, units: int) -> Layer:
+    return _start_cell(rng, features, units, 3)
 
-    With orthonormal weights and a bias of 1 on forgetting, half as much was learned in the first 20,000 steps of
-    CartPole without velocities (docs/log.md).
-    """
-    bound, gates = units**-0.5, 4 * units
-    w, b, u, c = (
-        rng.uniform(-bound, bound, shape).astype(np.float32)
-        for shape in ((features, gates), (gates,), (units, gates), (gates,))
-    )
-    return {"w": w, "b": b, "u": u, "c": c}
+
+def _start_lstm(rng: np.random.Generator, features: int, units: int) -> Layer:
+    cell = _start_cell(rng, features, units, 4)
+    bias = cell["b"].copy()
+    bias[units : 2 * units] = FORGET_BIAS
+    return cell | {"b": bias}
 
 
 CELLS = {"gru": Cell(3, 1, _start_gru, gru_step), "lstm": Cell(4, 2, _start_lstm, lstm_step)}
