@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "peers"))
 RESULTS = HERE / "results" / "memory_beside_sb3.json"
 ENVS, STEPS, MINIBATCH, EPOCHS, UNITS, EPISODES = 8, 128, 128, 10, 64, 50
 MARKS = (50_000,)
@@ -164,11 +165,11 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def keep(path: Path, part: str, new: dict[str, Any]) -> None:
-    from batchwright.core.machine import probe_machine  # the peers' environment has no batchwright
+    from machine import describe
 
     report = read(path)
     report[part] |= new
-    report |= {"machine": probe_machine().describe(), "measured": time.strftime("%Y-%m-%d"), "ours": OURS}
+    report |= {"machine": describe(), "measured": time.strftime("%Y-%m-%d"), "ours": OURS}
     path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(new, flush=True)
 

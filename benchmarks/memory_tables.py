@@ -30,8 +30,8 @@ def memory_beside_sb3(report: dict[str, Any]) -> str:
             rows.append([*cells, f"{figure(min(means))} to {figure(max(means))}", ", ".join(map(figure, means))])
     parts = [
         measured_on(report),
-        "CartPole without velocities, 50,000 steps at the settings that the program states, the same seeds; mean "
-        "return of 50 evaluated episodes, one figure per seed.",
+        "CartPole without velocities, 50,000 steps at the settings that the program states; mean return of 50 "
+        "evaluated episodes, one figure per seed.",
         table(["side", "seeds", "median", "lowest to highest", "seeds, in their order"], rows),
     ]
     return "\n\n".join([*parts, _speeds(list(report["speed"].values()))])
