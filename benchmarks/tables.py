@@ -390,7 +390,7 @@ def _fault_rows(report: dict[str, Any]) -> list[list[str]]:
             first = f"`{row['alarms'][0]}`" if row["alarms"] else "silent" if row["harmed"] else "-"
             if "fault" not in row and not row["alarms"]:
                 continue
-            instead = "-" if row["place"] == 1 else first
+            instead = "-" if row["harmed"] and row["place"] == 1 else first
             place = str(row["place"] or "none") if row["harmed"] else "-"
             repaired = {None: "-", True: "yes", False: "no"}[row.get("repaired")]
             harmed = "yes" if row["harmed"] else "no"
