@@ -25,24 +25,33 @@ ROUNDING_ITERATIONS = 10
 """Another processor rounds otherwise, and updates multiply that: from about here on curves part (docs/log.md)."""
 # Everything that matters is stated in a file, so that no tuned preset takes part.
 COMMON = {"engine": "jax", "seed": 3, "eval_every": 0, "eval_episodes": 2, "hidden": "8,8"}
-ON_POLICY = COMMON | {
-    "env": "CartPole-v1",
-    "num_envs": 4,
-    "rollout_steps": 16,
-    "total_steps": 1280,
-    "gamma": 0.98,
-    "learning_rate": 0.003,
-    "entropy_start": 0.01,
-}
-EPISODES = COMMON | {
-    "env": "CartPole-v1",
-    "algo": "ppo",
-    "num_envs": 2,
-    "rollout_episodes": 2,
-    "minibatch_transitions": 24,
-    "epochs": 2,
-    "total_episodes": 40,
-}
+RAW = {"normalize_obs": False, "normalize_rewards": False}
+ON_POLICY = (
+    COMMON
+    | RAW
+    | {
+        "env": "CartPole-v1",
+        "num_envs": 4,
+        "rollout_steps": 16,
+        "total_steps": 1280,
+        "gamma": 0.98,
+        "learning_rate": 0.003,
+        "entropy_start": 0.01,
+    }
+)
+EPISODES = (
+    COMMON
+    | RAW
+    | {
+        "env": "CartPole-v1",
+        "algo": "ppo",
+        "num_envs": 2,
+        "rollout_episodes": 2,
+        "minibatch_transitions": 24,
+        "epochs": 2,
+        "total_episodes": 40,
+    }
+)
 REPLAY = COMMON | {
     "num_envs": 2,
     "rollout_steps": 8,
