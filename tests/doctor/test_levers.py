@@ -118,6 +118,14 @@ def test_near_a_preset_whose_seeds_differ_only_a_number_far_off_is_an_alarm(
     assert [one.name for one in found if one.alarm and one.name in LEVER_FINDINGS] == alarms
 
 
+def test_near_a_preset_a_dead_sensor_stays_an_alarm() -> None:
+    made = plan("CartPole-v1", algo="dqn", preset="dqn-cartpole")
+    dead = {"kl": None, "entropy": None, "obs_constant_entries": 1.0, "obs_constant_entry": 1.0}
+    rising = [one | dead | {"env_steps": 2000 * (k + 1)} for k, one in enumerate(records(lambda k: 20 + 130 * k / 39))]
+    found = examine(RunHistory(rising, facts_of(made)))
+    assert [one.name for one in found if one.alarm] == ["constant-observation"]
+
+
 def test_a_preset_of_another_environment_never_says_that_a_return_is_good() -> None:
     facts = Facts(HEALTHY_FACTS, known_result=KnownResult("ppo-cartpole", 500.0, 80_000, same_env=False))
     assert verdict(RunHistory(records(lambda k: 20.0 + 100.0 * k), facts)).state == OPEN

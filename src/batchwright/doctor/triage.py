@@ -244,7 +244,11 @@ def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
         return list(found)
     if judged.state in (HARMED, SHORT):
         least = NEARLY_HINT if judged.nearly else CLEAR_HINT
-        return [one if not one.hint or one.confidence >= least else replace(one, severity=NOTE) for one in found]
+        traits = {one.name for one in found if judged.nearly and one.seen} - LEVER_FINDINGS
+        return [
+            one if not one.hint or one.confidence >= least or one.name in traits else replace(one, severity=NOTE)
+            for one in found
+        ]
     if judged.state == HEALTHY:
         return [
             one if one.name in WHATEVER_THE_RETURN and not one.hint else replace(one, severity=NOTE) for one in found
