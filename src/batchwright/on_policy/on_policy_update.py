@@ -54,11 +54,6 @@ class PackedMetrics:
     def pack(cls, metrics: Metrics) -> PackedMetrics:
         return cls(jnp.stack([jnp.asarray(value, jnp.float32) for value in metrics.values()]), tuple(metrics))
 
-    def joined(self, metrics: Metrics) -> PackedMetrics:
-        """With further metrics behind."""
-        more = PackedMetrics.pack(metrics)
-        return PackedMetrics(jnp.concatenate([self.values, more.values]), self.names + more.names)
-
     def to_floats(self) -> dict[str, float]:
         return dict(zip(self.names, np.asarray(self.values).tolist(), strict=True))
 

@@ -32,7 +32,8 @@ def make_recurrent_update(
     ) -> tuple[TrainState, PackedMetrics]:
         moved, packed = update(train, rollout, stats, hyper, order)
         found = measure_memory(policy, seq_length, (train.params, moved.params), rollout, stats, settings.shards)
-        return moved, packed.joined(found)
+        more = PackedMetrics.pack(found)
+        return moved, PackedMetrics(jnp.concatenate([packed.values, more.values]), packed.names + more.names)
 
     return measured_update
 
