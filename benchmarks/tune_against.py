@@ -33,7 +33,7 @@ from batchwright.api import task_facts  # noqa: E402
 from batchwright.core.machine import probe_machine  # noqa: E402
 from batchwright.envs.catalog import describe  # noqa: E402
 from batchwright.runs.shared_programs import SharedPrograms  # noqa: E402
-from batchwright.tuning.executors import FINISHED, train_run  # noqa: E402
+from batchwright.tuning.executors import FINISHED, INTERRUPTED, train_run  # noqa: E402
 from batchwright.tuning.judging import improvement_interval, improvement_probability  # noqa: E402
 from batchwright.tuning.start_tuning import read_header  # noqa: E402
 from batchwright.tuning.tuning_ledger import is_tuning  # noqa: E402
@@ -130,6 +130,8 @@ class Trainer:
             try:
                 run = self.planner.prepare(setting, seed, self.steps, Path(folder) / "run")
                 outcome = train_run(run, self.programs)
+                if outcome.status == INTERRUPTED:  # a part of a training is no training
+                    raise KeyboardInterrupt
                 failed = outcome.reason if outcome.status != FINISHED else ""
             except batchwright.UserError as error:
                 failed = error.message
