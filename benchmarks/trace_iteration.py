@@ -22,9 +22,11 @@ import batchwright
 from batchwright.api import plan, set_up_jax
 
 PACKAGE = Path(batchwright.__file__).parent
+PPO = {"algo": "ppo", "num_envs": 8, "rollout_steps": 32}
 REPLAY = {"warmup_steps": 0, "rollout_steps": 256}
 TRACED: dict[str, tuple[str, dict[str, Any]]] = {
-    "ppo": ("CartPole-v1", {"algo": "ppo", "num_envs": 8, "rollout_steps": 32}),
+    "ppo": ("CartPole-v1", PPO | {"normalize_obs": False, "normalize_rewards": False}),
+    "ppo-normalised": ("CartPole-v1", PPO),
     "a2c": ("CartPole-v1", {"algo": "a2c"}),
     "sac": ("Pendulum-v1", {"algo": "sac"} | REPLAY),
     "sac-rrd": ("Pendulum-v1", {"algo": "sac", "redistribute": "rrd"} | REPLAY),

@@ -14,7 +14,9 @@ pytest.importorskip("envpool")
 TRACER = Path(__file__).parents[1] / "benchmarks" / "trace_iteration.py"
 
 
-@pytest.mark.parametrize(("name", "most_files", "most_lines"), [("ppo", 14, 2200), ("sac-rrd", 16, 2900)])
+@pytest.mark.parametrize(
+    ("name", "most_files", "most_lines"), [("ppo", 14, 2200), ("ppo-normalised", 16, 2380), ("sac-rrd", 16, 2900)]
+)
 def test_a_reader_of_one_iteration_opens_few_files(name: str, most_files: int, most_lines: int) -> None:
     done = subprocess.run([sys.executable, str(TRACER), name, "--json"], capture_output=True, text=True, check=True)
     files = json.loads(done.stdout)

@@ -25,9 +25,9 @@ from batchwright.on_policy.normalisation import RolloutMoments, make_measure, me
 from batchwright.on_policy.on_policy_programs import compile_ahead, on_policy_program_key
 from batchwright.on_policy.on_policy_settings import OnPolicySettings, Schedule
 from batchwright.on_policy.on_policy_state import Hyper, OnPolicyState, TrainState
-from batchwright.on_policy.on_policy_update import PackedMetrics, Update, make_update
+from batchwright.on_policy.on_policy_update import Update, make_update
 from batchwright.on_policy.remedies import apply_remedy, decision_is_due, rescue, resized_plan, start_remedies
-from batchwright.on_policy.rollout_noise import EVERY, make_rollout_noise, measures_noise
+from batchwright.on_policy.rollout_noise import NOISE_EVERY, noise_measure
 from batchwright.planning.plan import Plan
 from batchwright.runs.engine_learner import (
     RECENT_EPISODES,
@@ -79,7 +79,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         normalises = settings.normalize_obs or settings.normalize_rewards
         measure_key = self.program_key("measure") if normalises else "nothing to measure"
         self._measure = self.programs.get(measure_key, lambda: make_measure(settings, policy))
-        self._noise = self._shared_noise() if measures_noise(settings) else None
+        self._noise = noise_measure(settings, policy, self.programs, self.program_key("noise"))
         self._components = ComponentTracker.make(settings) if settings.components else None
         factor_matters = settings.constants.value_rate_factor != 1.0
         self._value_only = value_only_params(policy, jax.random.key(0)) if factor_matters else np.zeros(1, bool)
@@ -126,7 +126,9 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         if self._compiling is not None:
             self._compiling.join()
             self._compiling = None
-        noise = self._measure_noise(state, collected.rollout, stats, scaled.hyper)
+        noise = {}
+        if self._noise is not None and int(state.counters.iteration) % NOISE_EVERY == NOISE_EVERY - 1:
+            noise = self._noise(state.train, collected.rollout, stats, scaled.hyper).to_floats()
         train, packed = self.update(state.train, collected.rollout, stats, scaled.hyper, order)
         metrics = packed.to_floats() | noise
         non_finite = self._find_non_finite(collected.rollout, metrics, train.params)
@@ -212,11 +214,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         self.update = self._shared_update()
 
     def cut_episodes(self, state: OnPolicyState) -> OnPolicyState:
-        state = replace(state, reward_carry=np.zeros_like(state.reward_carry))
-        if state.components is None:
-            return state
-        zeros = np.zeros_like(state.components.carry)
-        return replace(state, components=state.components._replace(carry=zeros, output_carry=zeros))
+        return state.without_running_episodes()
 
     def policy_params(self, state: OnPolicyState) -> jax.Array:
         return state.train.params
@@ -267,17 +265,6 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         settings = self.on_policy_settings
         rows = settings.columns * settings.rollout_steps
         return make_update(self.policy, settings.update, rows, self._value_only)
-
-    def _shared_noise(self) -> Any:
-        policy, settings = self.policy, self.on_policy_settings.update
-        return self.programs.get(self.program_key("noise"), lambda: jax.jit(make_rollout_noise(policy, settings)))
-
-    def _measure_noise(self, state: OnPolicyState, rollout: Rollout, stats: ObsStats, hyper: Hyper) -> dict[str, float]:
-        """Signal and noise of the gradient between environments, in some iterations of long runs."""
-        if self._noise is None or int(state.counters.iteration) % EVERY != EVERY - 1:
-            return {}
-        found: PackedMetrics = self._noise(state.train, rollout, stats, hyper)
-        return found.to_floats()
 
     def _shared_update(self) -> Any:
         return self.programs.get(self.program_key("update"), lambda: jax.jit(self._make_update()))

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -178,3 +178,11 @@ class OnPolicyState(EngineState):
     """Where the reward has components."""
     remedies: Remedies | None = None
     """Where the doctor may act."""
+
+    def without_running_episodes(self) -> OnPolicyState:
+        """The state where all environments begin anew: no discounted sum of an episode goes on."""
+        state = replace(self, reward_carry=np.zeros_like(self.reward_carry))
+        if state.components is None:
+            return state
+        zeros = np.zeros_like(state.components.carry)
+        return replace(state, components=state.components._replace(carry=zeros, output_carry=zeros))

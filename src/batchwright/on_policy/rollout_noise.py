@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
@@ -28,10 +28,11 @@ from batchwright.on_policy.on_policy_update import (
     prepare_rollout,
     role_squares,
 )
+from batchwright.runs.shared_programs import SharedPrograms
 
 GROUPS = 8
 """At most; with fewer environments a group is a stretch of one of them."""
-EVERY, LEAST_ITERATIONS = 8, 100
+NOISE_EVERY, LEAST_ITERATIONS = 8, 100
 """A pass over the rollout in one iteration of eight costs about 1% of ten epochs; it is compiled for long runs only."""
 
 Measure = Callable[[TrainState, Rollout, ObsStats, Hyper], PackedMetrics]
@@ -42,6 +43,16 @@ def measures_noise(settings: OnPolicySettings) -> bool:
     iterations = settings.run.iterations
     single = settings.rollout_episodes is None and settings.network.memory is None and settings.update.shards is None
     return iterations is not None and iterations >= LEAST_ITERATIONS and single and settings.components is None
+
+
+def noise_measure(
+    settings: OnPolicySettings, policy: Policy, programs: SharedPrograms, key: Hashable
+) -> Measure | None:
+    """The compiled measurement for long runs; None for others."""
+    if not measures_noise(settings):
+        return None
+    program: Measure = programs.get(key, lambda: jax.jit(make_rollout_noise(policy, settings.update)))
+    return program
 
 
 def make_rollout_noise(policy: Policy, settings: UpdateSettings) -> Measure:
