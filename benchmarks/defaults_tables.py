@@ -12,6 +12,7 @@ from markdown_table import figure, measured_on, table
 
 LAST_SHARE = 0.1
 """Share of a training curve, at its end, that is its last return."""
+LEAST_SEEDS = 3
 LOST = 0.1
 """A normalised score that is so much lower counts as below."""
 
@@ -20,8 +21,9 @@ def defaults(report: dict[str, Any]) -> str:
     """Ours beside the peer on the judging half, then what was tried on the choosing half."""
     parts = [
         "`train ENV` without a flag beside PPO of Stable-Baselines3 without an argument, at equal environment steps, "
-        "one core each. Evaluations with exploration off, 20 episodes, medians over seeds. A score is 0 for random "
-        "actions and 1 for the better of the two medians. Defaults were chosen on other environments (second table).",
+        "one core each, beside other programs. Evaluations with exploration off, 20 episodes, medians over seeds. A "
+        "score is 0 for random actions and 1 for the better of the two medians, and at least -1. Defaults were chosen "
+        "on other environments (second table).",
         measured_on(report),
         judged(report),
         "What was tried on the other half, before this one was looked at; medians of evaluated returns and, in "
@@ -33,15 +35,18 @@ def defaults(report: dict[str, Any]) -> str:
 
 def judged(report: dict[str, Any]) -> str:
     """One row for each environment of the judging half, and the IQM of all scores."""
-    rows, ours_all, theirs_all, below = [], [], [], []
+    rows, ours_all, theirs_all, below, few = [], [], [], [], []
     for env in _envs(report, "judge"):
         ours, theirs = _runs(report, env, "ours"), _runs(report, env, "sb3")
         if not ours or not theirs:
             continue
         random = report["runs"][f"{env}|random"]
         scores = _scores([run["mean"] for run in ours], [run["mean"] for run in theirs], random)
-        ours_all.append(scores[0])
-        theirs_all.append(scores[1])
+        if min(len(ours), len(theirs)) >= LEAST_SEEDS:
+            ours_all.append(scores[0])
+            theirs_all.append(scores[1])
+        else:
+            few.append(env)
         medians = [float(np.median(part)) for part in scores]
         if medians[0] < medians[1] - LOST:
             below.append(env)
@@ -66,20 +71,21 @@ def judged(report: dict[str, Any]) -> str:
     words = " and ".join(
         f"{iqm:.2f} ({end[0]:.2f} to {end[1]:.2f})" for iqm, end in zip(iqms, ends, strict=True) if end is not None
     )
-    seeds = min(len(part) for part in (*ours_all, *theirs_all))
+    left_out = f" With fewer seeds: {', '.join(few)}." if few else ""
     lower = ", ".join(below) if below else "none"
-    return (
-        f"{table(columns, rows)}\n\nIQM of scores over {len(rows)} environments, at least {seeds} seeds each, ours and "
-        f'SB3: {words}. Below SB3 by more than {LOST}: {lower}. "s to equal" is the time until the training return '
-        "first reaches the lower of both last training returns; ours counts the start of Python, compiling and the "
-        "evaluation, SB3's does not."
+    words = (
+        f"IQM of scores over {len(ours_all)} environments with {LEAST_SEEDS} seeds each, ours and SB3: {words}. Below "
+        f"SB3 by more than {LOST}: {lower}.{left_out} Seconds to equal are those until the training return first "
+        "reaches the lower of both last training returns; ours count the start of Python, compiling and the "
+        "evaluation, SB3's do not."
     )
+    return f"{table(columns, rows)}\n\n{words}"
 
 
 def tried(report: dict[str, Any]) -> str:
     """Contenders on the choosing half."""
     sides = sorted({key.split("|")[1] for key in report["runs"] if key.split("|")[1] not in ("random", "sb3")})
-    columns = ["environment", *(side.removeprefix("ours").strip() or "the default of then" for side in sides)]
+    columns = ["environment", *(side.removeprefix("ours").strip() or "now the default" for side in sides)]
     rows = []
     for env in _envs(report, "choose"):
         cells = []
