@@ -18,9 +18,13 @@ import batchwright
 from batchwright.core.machine import probe_machine
 
 RESULTS = Path(__file__).parent / "results" / "memory.json"
-COMMON: dict[str, Any] = {"engine": "jax", "preset": "none", "eval_every": 0, "eval_episodes": 100, "num_envs": 32}
+COMMON: dict[str, Any] = {"engine": "jax", "preset": "none", "eval_every": 0, "eval_episodes": 100, "num_envs": 32} | {
+    "normalize_rewards": False
+}
 TASKS: dict[str, dict[str, Any]] = {
     "RecallCue-v0": {"rollout_steps": 30, "total_steps": 60_000, "hidden": "32,32"}
+    | {"learning_rate": 3e-3, "learning_rate_schedule": "linear"},
+    "RecallImage-v0": {"rollout_steps": 30, "total_steps": 40_000}
     | {"learning_rate": 3e-3, "learning_rate_schedule": "linear"},
     "CartPolePositions-v0": {"num_envs": 16, "rollout_steps": 64, "total_steps": 150_000, "epochs": 5, "minibatches": 4}
     | {"learning_rate": 2e-3, "learning_rate_schedule": "linear", "gamma": 0.98, "gae_lambda": 0.9}
@@ -28,6 +32,7 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 MEMORY: dict[str, dict[str, Any]] = {
     "RecallCue-v0": {"memory": "gru", "memory_size": 32, "seq_length": 10},
+    "RecallImage-v0": {"memory": "gru", "memory_size": 32, "seq_length": 10},
     "CartPolePositions-v0": {"memory": "gru", "memory_size": 64, "seq_length": 16},
 }
 """By task; all other numbers are the same with memory and without."""

@@ -67,7 +67,7 @@ def test_every_eighth_record_of_a_long_run_has_it_and_it_changes_no_bit(
     start(tmp_path / "measured", **long)
     with_it = record(tmp_path / "measured")
     assert [r["iteration"] for r in with_it if set(r) >= NAMES] == list(range(7, 100, 8))
-    monkeypatch.setattr("batchwright.on_policy.on_policy_learner.measures_noise", lambda settings: False)
+    monkeypatch.setattr("batchwright.on_policy.rollout_noise.measures_noise", lambda settings: False)
     start(tmp_path / "plain", **long)
     without = record(tmp_path / "plain")
     assert not any(NAMES & set(r) for r in without)

@@ -105,7 +105,8 @@ def test_balancing_reports_what_one_unit_counts_as_and_again_when_it_has_doubled
 
 
 def test_an_entropy_floor_keeps_a_policy_from_settling_for_the_reward_at_hand() -> None:
-    wishes = {"learning_rate": 0.03, "entropy_start": 0.0}
+    wishes: dict[str, Any] = {"learning_rate": 0.03, "entropy_start": 0.0}
+    wishes |= {"normalize_obs": False, "normalize_rewards": False}
     collapsed = records("Deceptive-v0", 20, **wishes)[-1]
     kept = records("Deceptive-v0", 20, **wishes, entropy_floor_discrete=0.4, entropy_floor_weight=1.0)[-1]
     assert collapsed["success_rate"] < 0.05 and collapsed["entropy"] < 0.05
