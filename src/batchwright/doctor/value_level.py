@@ -43,8 +43,8 @@ def value_level(history: RunHistory) -> ValueLevel | None:
     known = history.typical("terminated_share", 0.5)
     terminated = float(history.episode_steps != length) if known is None else known
     worth = terminated * to_the_end + (1 - terminated) * horizon
-    heat, entropy = history.typical("temperature", LATE), history.typical("entropy", LATE)
-    bonus = 0.0 if heat is None or entropy is None else heat * entropy
+    temperature, entropy = history.typical("temperature", LATE), history.typical("entropy", LATE)
+    bonus = 0.0 if temperature is None or entropy is None else temperature * entropy
     return ValueLevel(q, (reward + bonus) * worth, reward)
 
 
