@@ -26,8 +26,8 @@ def defaults(report: dict[str, Any]) -> str:
         "on other environments (second table).",
         measured_on(report),
         judged(report),
-        "What was tried on the other half, before this one was looked at; medians of evaluated returns and, in "
-        "brackets, of training returns at the end:",
+        "What was tried on the other half, all but the entropy bonus before this one was looked at; medians of "
+        "evaluated returns and, in brackets, of training returns at the end:",
         tried(report),
     ]
     return "\n\n".join(parts)
