@@ -70,7 +70,7 @@ class Child(Protocol):
 
 
 class DistantChild(Child, Protocol):
-    """One on another machine, which starts when told."""
+    """A process on another machine; `start` starts it."""
 
     def start(self, words: Sequence[str], place: ProcessPlace, number: int, folder: Path) -> None: ...
 
