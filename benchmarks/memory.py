@@ -29,11 +29,15 @@ TASKS: dict[str, dict[str, Any]] = {
     "CartPolePositions-v0": {"num_envs": 16, "rollout_steps": 64, "total_steps": 150_000, "epochs": 5, "minibatches": 4}
     | {"learning_rate": 2e-3, "learning_rate_schedule": "linear", "gamma": 0.98, "gae_lambda": 0.9}
     | {"normalize_obs": True},
+    "PendulumAngle-v0": {"num_envs": 16, "rollout_steps": 64, "total_steps": 200_000}
+    | {"learning_rate": 1e-3, "learning_rate_schedule": "linear", "gamma": 0.95, "gae_lambda": 0.95}
+    | {"normalize_obs": True, "normalize_rewards": True},
 }
 MEMORY: dict[str, dict[str, Any]] = {
     "RecallCue-v0": {"memory": "gru", "memory_size": 32, "seq_length": 10},
     "RecallImage-v0": {"memory": "gru", "memory_size": 32, "seq_length": 10},
     "CartPolePositions-v0": {"memory": "gru", "memory_size": 64, "seq_length": 16},
+    "PendulumAngle-v0": {"memory": "gru", "memory_size": 64, "seq_length": 16},
 }
 """By task; all other numbers are the same with memory and without."""
 

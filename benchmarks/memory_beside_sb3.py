@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "peers"))
 RESULTS = HERE / "results" / "memory_beside_sb3.json"
 ENVS, STEPS, MINIBATCH, EPOCHS, UNITS, EPISODES = 8, 128, 128, 10, 64, 50
-MARKS = (50_000,)
+MARKS = (20_000, 35_000, 50_000)
 SPEED_ROLLOUTS, LEFT_OUT = 20, 2
 SIDES = ("ours", "one-lstm", "two-lstms")
 OURS = (

@@ -54,6 +54,15 @@ def test_only_uint8_of_rank_three_is_an_image() -> None:
     assert not spaces.is_image(spaces.box(0, 255, (84, 84), np.uint8))
 
 
+def test_numbers_of_a_scale_are_no_images_bits_or_choices() -> None:
+    text, codes = spaces.box(0, 255, (96,), np.uint8), spaces.box(0, 10, (5,), np.int64)
+    reals, image = spaces.box(-1, 1, (3,)), spaces.box(0, 255, (7, 7, 3), np.uint8)
+    bits, unbounded = spaces.box(0, 1, (4,), np.bool_), spaces.box(-(2**31), 2**31 - 1, (2,), np.int32)
+    boxes = (text, codes, reals, unbounded, image, bits, spaces.Discrete(500), spaces.MultiBinary(3))
+    assert [spaces.is_numeric(leaf) for leaf in boxes] == [True] * 4 + [False] * 4
+    assert [spaces.is_wide(leaf) for leaf in boxes] == [True, False, False, True] + [False] * 4
+
+
 def test_a_hybrid_action_is_not_discrete() -> None:
     hybrid = spaces.TupleSpace((spaces.Discrete(3), spaces.box(-1, 1, (2,))))
     assert not spaces.is_discrete(hybrid)

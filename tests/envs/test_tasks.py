@@ -168,3 +168,10 @@ def test_cartpole_without_velocities_shows_positions_alone() -> None:
     task: Any = OWN_TASKS["CartPolePositions-v0"].load()
     state = task.init(jax.random.key(0))
     assert np.asarray(task.observe(state)).tolist() == [float(state.position), float(state.angle)]
+
+
+def test_pendulum_without_its_speed_shows_the_angle_alone() -> None:
+    task: Any = OWN_TASKS["PendulumAngle-v0"].load()
+    state = task.init(jax.random.key(0))
+    shown = np.asarray(task.observe(state))
+    np.testing.assert_allclose(shown, [np.cos(state.angle), np.sin(state.angle)], rtol=1e-6)

@@ -1,10 +1,14 @@
 """On-policy plans: episodes, held invariants, totals, discounts, what changing one number does."""
 
+import json
+
 import pytest
 
+from batchwright.config.load import resolve
 from batchwright.core.errors import UserError
-from batchwright.planning.plan import TaskFacts
-from run_batchwright import plan
+from batchwright.planning.make import make_plan
+from batchwright.planning.plan import TaskFacts, plan_from_dict
+from run_batchwright import LAPTOP, plan
 
 
 def test_every_number_has_a_unit_or_is_a_ratio_and_always_a_reason_and_a_source() -> None:
@@ -110,7 +114,7 @@ def test_an_environment_with_a_time_limit_bounds_its_episodes() -> None:
     pytest.importorskip("gymnasium")
     found = plan(env="CartPole-v1", rollout_episodes=20)
     assert found["rollout_transitions"] == 20 * 500
-    assert found.task == TaskFacts("CartPole-v1", True, 1, (4,), "float32", True, 500)
+    assert found.task == TaskFacts("CartPole-v1", True, 1, (4,), "float32", True, False, 500)
 
 
 # Totals
@@ -149,6 +153,29 @@ def test_no_bonus_is_not_called_an_anneal() -> None:
 @pytest.mark.parametrize(("kind", "start"), [("discrete", 0.01), ("continuous", 0.001)])
 def test_the_entropy_bonus_of_a2c_depends_on_the_kind_of_actions(kind: str, start: float) -> None:
     assert plan(algo="a2c", action_kind=kind)["entropy_start"] == start
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
+@pytest.mark.parametrize(
+    ("facts", "ppo", "others"),
+    [
+        ({"real_observations": True, "wide_observations": True}, True, True),
+        ({"real_observations": True, "wide_observations": False}, True, False),
+        ({"real_observations": False, "wide_observations": False}, False, False),
+    ],
+)
+def test_which_observations_of_a_task_with_choices_are_normalised(
+    algo: str, facts: dict[str, bool], ppo: bool, others: bool
+) -> None:
+    task = TaskFacts(name="Own", discrete=True, action_size=1, obs_shape=(4,), obs_dtype="int32", **facts)
+    made = make_plan(resolve({"algo": algo}, None, None), LAPTOP, task)
+    assert made["normalize_obs"] is (ppo if algo == "ppo" else others)
+
+
+def test_what_a_plan_knows_of_observations_survives_its_file() -> None:
+    task = TaskFacts(discrete=True, real_observations=True, wide_observations=True)
+    made = make_plan(resolve({}, None, None), LAPTOP, task)
+    assert plan_from_dict(json.loads(json.dumps(made.to_dict()))).task == task
 
 
 @pytest.mark.parametrize("algo", ["a2c", "reinforce"])

@@ -173,9 +173,20 @@ def stored_dtype(leaf: Leaf) -> np.dtype[Any]:
     return np.dtype(np.int32)
 
 
-def is_real(leaf: Leaf) -> bool:
-    """Whether a leaf holds real numbers: no image, no one-hot of a discrete space."""
-    return isinstance(leaf, Box) and leaf.dtype.kind == "f"
+WIDE_RANGE = 10
+"""Whole numbers that span more than this drown others in a network that takes them as they are."""
+
+
+def is_numeric(leaf: Leaf) -> bool:
+    """Whether a leaf holds numbers that a scale makes sense for: no image, no bits, no one-hot of a discrete space."""
+    return isinstance(leaf, Box) and leaf.dtype.kind in "fiu" and not is_image(leaf)
+
+
+def is_wide(leaf: Leaf) -> bool:
+    """Whether a leaf holds whole numbers of a wide range, such as bytes of text or of a memory."""
+    if not isinstance(leaf, Box) or leaf.dtype.kind not in "iu" or is_image(leaf):
+        return False
+    return bool(np.any(leaf.high.astype(np.float64) - leaf.low.astype(np.float64) > WIDE_RANGE))
 
 
 def is_image(spec: Spec) -> TypeGuard[Box]:

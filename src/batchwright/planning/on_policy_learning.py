@@ -62,16 +62,17 @@ def _settle_normalisers(ledger: Ledger, task: TaskFacts) -> None:
     """Observations and rewards on one scale, where the environment is known.
 
     With discrete actions PPO alone: observations that are normalised anew after every 256 transitions kept A2C from
-    learning (CartPole after 100,000 steps: 130 instead of 450; docs/log.md).
+    learning (CartPole after 100,000 steps: 130 instead of 450; docs/log.md). Bytes as they are kept all from learning:
+    the first update makes the policy deterministic.
     """
     continuous = task.discrete is False
     scales = continuous or (ledger.config.algo == "ppo" and task.discrete is not None)
-    real = continuous or (scales and bool(task.real_observations))
-    why_obs, why_rewards = "off: no real numbers to scale", "on: one learning rate suits returns of any size"
+    real = continuous or (scales and bool(task.real_observations)) or bool(task.wide_observations)
+    why_obs, why_rewards = "off: only images, bits or choices", "on: one learning rate suits returns of any size"
     if ledger.stated("memory") is not None:
         real, why_obs = True, "on with memory: small numbers do not move its gates"
     elif real:
-        why_obs = "on for real numbers: their scales differ by dimension"
+        why_obs = "on for numbers: their scales differ by dimension"
     if not scales:
         why_rewards = "off: no environment is named"
         if task.discrete:

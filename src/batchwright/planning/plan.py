@@ -29,7 +29,9 @@ class TaskFacts:
     obs_shape: tuple[int, ...] | None = None
     obs_dtype: str | None = None
     real_observations: bool | None = None
-    """Whether observations hold real numbers, whose scales differ by dimension."""
+    """Whether observations hold numbers of a scale: not images, bits or choices alone."""
+    wide_observations: bool | None = None
+    """Whether some of these are whole numbers of a wide range, such as bytes of text."""
     episode_steps: int | None = None
     """The time limit, or the length the user stated."""
     hybrid: bool = False
@@ -160,6 +162,7 @@ def _task_from_dict(record: Any) -> TaskFacts:
     """What a plan says of its task; ValueError where a fact is of the wrong kind."""
     kinds: dict[str, tuple[type, ...]] = {
         "name": (str,), "obs_dtype": (str,), "discrete": (bool,), "hybrid": (bool,),
+        "real_observations": (bool,), "wide_observations": (bool,),
         "action_size": (int,), "episode_steps": (int, float), "stacked_frames": (int,),
         "obs_shape": (list, tuple), "reward_names": (list, tuple), "agents": (list, tuple),
         "agent_groups": (list, tuple),

@@ -160,6 +160,15 @@ _CARDS = (
         475.0,
     ),
     TaskCard(
+        "PendulumAngle-v0",
+        _symmetric(1.0, 1.0),
+        box(-2.0, 2.0, (1,)),
+        200,
+        "Pendulum that hides its speed: it must be remembered from angles",
+        "remembering",
+        "PendulumAngle",
+    ),
+    TaskCard(
         "Moving-v0",
         _MOVING,
         _STEER,

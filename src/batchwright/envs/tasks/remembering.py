@@ -1,4 +1,4 @@
-"""Tasks that only a memory solves: recall a cue that was shown once; balance a pole whose speeds are hidden."""
+"""Tasks that only a memory solves: recall a cue that was shown once; balance and swing up poles whose speeds are hidden."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from batchwright.envs.spaces import Box
 from batchwright.envs.tasks.cartpole import CartPole, CartPoleState
 from batchwright.envs.tasks.jax_task import OwnTask
+from batchwright.envs.tasks.pendulum import Pendulum, PendulumState
 
 CUES = 4
 DELAY_STEPS = 8
@@ -61,3 +62,10 @@ class CartPolePositions(CartPole):
 
     def observe(self, state: CartPoleState) -> Any:
         return jnp.stack([state.position, state.angle])
+
+
+class PendulumAngle(Pendulum):
+    """Pendulum that shows where it is and hides how fast it turns."""
+
+    def observe(self, state: PendulumState) -> Any:
+        return jnp.stack((jnp.cos(state.angle), jnp.sin(state.angle)))
