@@ -177,6 +177,17 @@ def test_the_picture_has_the_numbers_of_the_terminals() -> None:
     assert [stage.get("cells") for stage in found["stages"]] == [None, 4, 8]
 
 
+def test_the_picture_shows_sequences_and_processes_as_the_terminal_does() -> None:
+    made = batchwright.plan(memory="gru", seq_length=8, processes=2, num_envs=8, rollout_steps=32)
+    found = picture(json.loads(made.to_json()))
+    assert found
+    collect, minibatches, update = (stage["lines"] for stage in found["stages"])
+    text = made.diagram()
+    assert "in 2 processes" in collect and "2 processes with 4 envs each" in text
+    assert "whole sequences of 8 steps" in minibatches and "whole sequences of 8 steps" in text
+    assert "gradients averaged" in update and "gradients are averaged over processes" in text
+
+
 def test_near_equal_minibatches_are_drawn_with_both_sizes() -> None:
     found = picture(plan_record(rollout_transitions=250, minibatch_transitions=63))
     assert found

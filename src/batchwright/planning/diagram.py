@@ -29,12 +29,14 @@ def diagram(regime: str, quantities: Mapping[str, Quantity]) -> str:
 def _on_policy(values: Values) -> str:
     collected = f"{_of(values['num_envs'], 'env')} x {_of(values['rollout_steps'], 'step')}{_agents(values)}"
     rollout, parts, size = values["rollout_transitions"], values["minibatches"], values["minibatch_transitions"]
+    length = values.get("seq_length")
+    rows = f", whole sequences of {_of(length, 'step')}" if length else ""
     smaller = "" if rollout == parts * size else f"{_n(size - values.get('seq_length', 1))}-"
     return _stages(
         values,
-        ["collect", collected, f"rollout: {_of(rollout, 'transition')}"],
+        ["collect", collected, *_processes(values), f"rollout: {_of(rollout, 'transition')}"],
         _cells(parts, size),
-        f"{_of(parts, 'minibatch')} of {smaller}{_n(size)}",
+        f"{_of(parts, 'minibatch')} of {smaller}{_n(size)}{rows}",
         _of(values["updates_per_iteration"], "optimiser step"),
     )
 
@@ -46,13 +48,13 @@ def _episodes(values: Values, cut: EpisodeCut) -> str:
     rule = f"minibatches of {cut.about()}"
     if rollout is None:
         made = _of(updates, "optimiser step") if updates else "one optimiser step per minibatch"
-        box = ["collect", collected, "rollout: as many transitions as they have"]
+        box = ["collect", collected, *_processes(values), "rollout: as many transitions as they have"]
         return _stages(values, box, ["  [ minibatches: known when the episodes have ended ]"], rule, made)
     whole = Split(rollout, parts)
     sizes = _n(whole.large) if whole.small == whole.large else f"{_n(whole.small)}-{_n(whole.large)}"
     return _stages(
         values,
-        ["collect", collected, f"rollout: at most {_of(rollout, 'transition')}, fewer where episodes end earlier"],
+        ["collect", collected, *_processes(values), f"rollout: at most {_of(rollout, 'transition')}, fewer where episodes end earlier"],
         _cells(parts, whole.large),
         f"{rule} (at full length {_n(parts)} of {sizes})",
         f"at most {_of(updates, 'optimiser step')}",
@@ -73,11 +75,18 @@ def _stages(values: Values, collected: list[str], cells: list[str], cut: str, up
             [
                 f"update: {updates}, then the rollout is thrown away",
                 f"each transition is used {_of(values['reuse'], 'time')}",
+                *(["gradients are averaged over processes"] if _processes(values) else []),
             ]
         ),
         f"        ^ {_of(values['iterations'], 'iteration')}",
     ]
     return "\n".join(lines)
+
+
+def _processes(values: Values) -> list[str]:
+    """How environments are shared out, where there is more than one process."""
+    count = values.get("processes") or 1
+    return [f"{_n(count)} processes with {_of(values['envs_per_process'], 'env')} each"] if count > 1 else []
 
 
 def _agents(values: Values) -> str:

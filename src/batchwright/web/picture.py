@@ -36,9 +36,11 @@ def _on_policy(values: dict[str, Number]) -> dict[str, Any]:
     # Near-equal minibatches differ by one sequence, which is one transition without recurrence.
     even = not (rollout and parts and size) or rollout == parts * size
     smaller = "" if even or size is None else f"{_n(size - (values.get('seq_length') or 1))}-"
-    cut = f"{_of(parts, 'minibatch')} of {smaller}{_n(size)}"
+    cut = [f"{_of(parts, 'minibatch')} of {smaller}{_n(size)}"]
+    if values.get("seq_length"):
+        cut += [f"whole sequences of {_of(values['seq_length'], 'step')}"]
     updates = _of(values.get("updates_per_iteration"), "optimiser step")
-    return _stages(values, [collected, _of(rollout, "transition")], [envs, steps], [cut], updates)
+    return _stages(values, [collected, _of(rollout, "transition")], [envs, steps], cut, updates)
 
 
 def _episodes(values: dict[str, Number], cut: EpisodeCut, collected: tuple[int, int] | None) -> dict[str, Any]:
@@ -64,12 +66,15 @@ def _stages(
 ) -> dict[str, Any]:
     epochs = values.get("epochs")
     shuffled = "shuffled" if epochs == 1 else f"shuffled in each of {_n(epochs)} epochs"
-    used = f"each transition used {_of(values.get('reuse'), 'time')}"
+    used = [f"each transition used {_of(values.get('reuse'), 'time')}"]
+    processes = values.get("processes") or 1
+    if processes > 1:
+        collected, used = [*collected, f"in {_n(processes)} processes"], [*used, "gradients averaged"]
     return {
         "stages": [
             {"title": "Collect", "lines": collected, "grid": grid},
             {"title": "Minibatches", "lines": [*sizes, shuffled], "cells": values.get("minibatches")},
-            {"title": "Update", "lines": [updates, used], "cells": values.get("updates_per_iteration")},
+            {"title": "Update", "lines": [updates, *used], "cells": values.get("updates_per_iteration")},
         ],
         "loop": f"{_of(values.get('iterations'), 'iteration')}; the rollout is discarded after its updates",
     }
