@@ -74,7 +74,8 @@ def _start_cell(gates: int, rng: np.random.Generator, features: int, units: int)
     Orthonormal gates that begin by remembering learned CartPole without velocities half as fast (docs/log.md).
     """
     bound = 1.0 / math.sqrt(units)
-    shapes = {"w": (features, gates * units), "b": gates * units, "u": (units, gates * units), "c": gates * units}
+    shapes: dict[str, tuple[int, ...]] = {"w": (features, gates * units), "b": (gates * units,)}
+    shapes |= {"u": (units, gates * units), "c": (gates * units,)}
     return {name: rng.uniform(-bound, bound, shape).astype(np.float32) for name, shape in shapes.items()}
 
 

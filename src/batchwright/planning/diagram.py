@@ -54,7 +54,10 @@ def _episodes(values: Values, cut: EpisodeCut) -> str:
     sizes = _n(whole.large) if whole.small == whole.large else f"{_n(whole.small)}-{_n(whole.large)}"
     return _stages(
         values,
-        ["collect", collected, *_processes(values), f"rollout: at most {_of(rollout, 'transition')}, fewer where episodes end earlier"],
+        [
+            *("collect", collected, *_processes(values)),
+            f"rollout: at most {_of(rollout, 'transition')}, fewer where episodes end earlier",
+        ],
         _cells(parts, whole.large),
         f"{rule} (at full length {_n(parts)} of {sizes})",
         f"at most {_of(updates, 'optimiser step')}",

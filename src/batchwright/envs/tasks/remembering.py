@@ -1,4 +1,4 @@
-"""Tasks that only a memory solves: recall a cue that was shown once; balance and swing up poles whose speeds are hidden."""
+"""Tasks that only a memory solves: recall a cue that was shown once, balance or swing up poles of hidden speed."""
 
 from __future__ import annotations
 
