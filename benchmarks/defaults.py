@@ -1,9 +1,9 @@
 """`train ENV` without flags beside PPO of Stable-Baselines3 with its defaults, on environments without a preset.
 
-python benchmarks/defaults.py --peers-python PATH [--half choose|judge] [--only ENV ...] [--seeds 0 1 2]
+python benchmarks/defaults.py --peers-python PATH [--half choose|judge|fresh] [--only ENV ...] [--seeds 0 1 2]
     [--ours "" "--minibatch-transitions 64" ...] [--minutes 20] [--json benchmarks/results/defaults.json]
 
-Defaults are chosen on the half `choose` and judged on the half `judge`. Every finished run is kept in the JSON file at
+Defaults are chosen on the part `choose` and judged on `judge` and `fresh`. Every finished run is kept in the JSON file at
 once; runs that are there are not made again. `--ours` names flags: each is a contender of its own.
 """
 
@@ -24,12 +24,14 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "defaults.json"
 EVAL_EPISODES = 20
+PARTS = ("choose", "judge", "fresh")
 
 
 class Task(NamedTuple):
     """An environment and how long it is trained."""
 
     half: str
+    """`choose`, `judge`, or `fresh`: further judging tasks, added before any of them was trained."""
     steps: int = 40_960
     kind: str = "gymnasium"
     """`envpool` where Gymnasium does not have it."""
@@ -66,6 +68,17 @@ TASKS = {
     "MetaWorld/DrawerClose-v3": Task("choose", kind="envpool"),
     "MiniGrid-Empty-5x5-v0": Task("judge", kind="envpool"),
     "MiniGrid-LavaGapS5-v0": Task("choose", kind="envpool"),
+    "MiniGrid-DoorKey-5x5-v0": Task("fresh", kind="envpool"),
+    "MiniGrid-Empty-Random-6x6-v0": Task("fresh", kind="envpool"),
+    "MiniGrid-DistShift1-v0": Task("fresh", kind="envpool"),
+    "Blackjack-v1": Task("fresh"),
+    "Catch-v0": Task("fresh", kind="envpool"),
+    "FingerTurnEasy-v1": Task("fresh", kind="envpool"),
+    "WalkerStand-v1": Task("fresh", kind="envpool"),
+    "CartpoleBalanceSparse-v1": Task("fresh", kind="envpool"),
+    "HopperStand-v1": Task("fresh", kind="envpool"),
+    "ReacherHard-v1": Task("fresh", kind="envpool"),
+    "PendulumSwingup-v1": Task("fresh", kind="envpool"),
     "CartPole-v1": Task("choose", flags="--preset none"),
     "Acrobot-v1": Task("choose", steps=81_920, flags="--preset none"),
     "LunarLander-v3": Task("choose", steps=81_920, flags="--preset none"),
@@ -109,7 +122,7 @@ def random_mean(env: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers-python", help="the interpreter that has Stable-Baselines3")
-    parser.add_argument("--half", choices=("choose", "judge"), nargs="+", default=["choose", "judge"])
+    parser.add_argument("--half", choices=PARTS, nargs="+", default=list(PARTS))
     parser.add_argument("--only", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--sides", nargs="*", default=["random", "sb3"], choices=["random", "sb3"])
