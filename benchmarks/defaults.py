@@ -1,10 +1,11 @@
 """`train ENV` without flags beside PPO of Stable-Baselines3 with its defaults, on environments without a preset.
 
-python benchmarks/defaults.py --peers-python PATH [--half choose|judge|fresh] [--only ENV ...] [--seeds 0 1 2]
+python benchmarks/defaults.py --peers-python PATH [--half choose|judge|fresh|sac] [--only ENV ...] [--seeds 0 1 2]
     [--ours "" "--minibatch-transitions 64" ...] [--minutes 20] [--json benchmarks/results/defaults.json]
 
-Defaults are chosen on the part `choose` and judged on `judge` and `fresh`. Every finished run is kept in the JSON file at
-once; runs that are there are not made again. `--ours` names flags: each is a contender of its own.
+Defaults are chosen on the part `choose` and judged on `judge` and `fresh`; `sac` is `train ENV --algo sac` beside SAC
+of SBX with its defaults. Every finished run is kept in the JSON file at once; runs that are there are not made again.
+`--ours` names flags: each is a contender of its own. Hybrid actions are one vector for the peers, which have none.
 """
 
 from __future__ import annotations
@@ -24,19 +25,27 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "defaults.json"
 EVAL_EPISODES = 20
-PARTS = ("choose", "judge", "fresh")
+PARTS = ("choose", "judge", "fresh", "sac")
+PEERS = {"sac": "sbx"}
+"""The peer of a part, where it is not `sb3`."""
+RANDOM = "random"
 
 
 class Task(NamedTuple):
     """An environment and how long it is trained."""
 
     half: str
-    """`choose`, `judge`, or `fresh`: further judging tasks, added before any of them was trained."""
+    """`choose`, `judge`, or `fresh`: further judging tasks, added before any of them was trained; `sac`."""
     steps: int = 40_960
     kind: str = "gymnasium"
-    """`envpool` where Gymnasium does not have it."""
+    """`envpool` where Gymnasium does not have it, `own` where it is ours."""
     flags: str = ""
     """What ours is told beside the contender's flags."""
+    name: str = ""
+    """The environment, where the task has another name."""
+
+    def env(self, key: str) -> str:
+        return self.name or key
 
 
 TASKS = {
@@ -79,18 +88,32 @@ TASKS = {
     "HopperStand-v1": Task("fresh", kind="envpool"),
     "ReacherHard-v1": Task("fresh", kind="envpool"),
     "PendulumSwingup-v1": Task("fresh", kind="envpool"),
+    "Platform-v0": Task("fresh", steps=61_440, kind="own", flags="--preset none"),
+    "Sliding-v0": Task("fresh", steps=61_440, kind="own", flags="--preset none"),
+    "Moving-v0": Task("fresh", steps=61_440, kind="own", flags="--preset none"),
+    "Colony-v0": Task("fresh", steps=61_440, kind="own", flags="--preset none"),
     "CartPole-v1": Task("choose", flags="--preset none"),
     "Acrobot-v1": Task("choose", steps=81_920, flags="--preset none"),
     "LunarLander-v3": Task("choose", steps=81_920, flags="--preset none"),
+} | {
+    f"{env}, SAC": Task("sac", steps=10_240, kind=kind, flags="--algo sac --preset none", name=env)
+    for env, kind in {
+        "Pendulum-v1": "gymnasium",
+        "Reacher-v5": "gymnasium",
+        "InvertedDoublePendulum-v5": "gymnasium",
+        "Hopper-v5": "gymnasium",
+        "CheetahRun-v1": "envpool",
+        "BallInCupCatch-v1": "envpool",
+    }.items()
 }
 
 
-def ours(env: str, steps: int, seed: int, flags: str) -> dict[str, Any]:
+def ours(task: Task, env: str, seed: int, flags: str) -> dict[str, Any]:
     """One run of ours in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        line = f"train {env} --total-steps {steps} --seed {seed} --eval-every 0 --eval-episodes {EVAL_EPISODES} {flags}"
-        line += f" {TASKS[env].flags}"
+        line = f"train {env} --total-steps {task.steps} --seed {seed} --eval-every 0 --eval-episodes {EVAL_EPISODES}"
+        line += f" {flags} {task.flags}"
         words = [sys.executable, "-m", "batchwright.cli", *line.split(), "--run-dir", str(run), "--json", "--quiet"]
         began = time.monotonic()
         found = _call(words)
@@ -105,18 +128,19 @@ def ours(env: str, steps: int, seed: int, flags: str) -> dict[str, Any]:
     return {"mean": found["evaluation"]["mean"], "seconds": round(wall, 1), "curve": _thinned(curve)}
 
 
-def sb3(env: str, steps: int, seed: int) -> dict[str, Any]:
-    """One run of Stable-Baselines3's PPO with its defaults; called in the peers' environment."""
+def peer(task: Task, env: str, seed: int) -> dict[str, Any]:
+    """One run of the peer's PPO or SAC with its defaults; called in the peers' environment."""
     from peers.defaults_sb3 import train
 
-    return dict(train(env, TASKS[env].kind, steps, seed, EVAL_EPISODES))
+    algo = "sac" if task.half in PEERS else "ppo"
+    return dict(train(algo, env, task.kind, task.steps, seed, EVAL_EPISODES))
 
 
-def random_mean(env: str) -> float:
+def random_mean(task: Task, env: str) -> float:
     """Mean return of random actions; called in the peers' environment."""
     from peers.defaults_sb3 import random_mean as measured
 
-    return float(measured(env, TASKS[env].kind, EVAL_EPISODES))
+    return float(measured(env, task.kind, EVAL_EPISODES))
 
 
 def main() -> None:
@@ -125,15 +149,17 @@ def main() -> None:
     parser.add_argument("--half", choices=PARTS, nargs="+", default=list(PARTS))
     parser.add_argument("--only", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--sides", nargs="*", default=["random", "sb3"], choices=["random", "sb3"])
+    parser.add_argument("--sides", nargs="*", default=[RANDOM, "peer"], choices=[RANDOM, "peer"])
     parser.add_argument("--ours", nargs="*", default=[""], help="flags of ours; each text is a contender")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no run after so many; the next call goes on")
     parser.add_argument("--json", type=Path, default=RESULTS)
-    parser.add_argument("--one", nargs=4, metavar=("SIDE", "ENV", "STEPS", "SEED"), help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=3, metavar=("SIDE", "TASK", "SEED"), help=argparse.SUPPRESS)
     stated = parser.parse_args()
     if stated.one:
-        side, env, steps, seed = stated.one
-        print(json.dumps(random_mean(env) if side == "random" else sb3(env, int(steps), int(seed))))
+        side, key, seed = stated.one
+        task = TASKS[key]
+        env = task.env(key)
+        print(json.dumps(random_mean(task, env) if side == RANDOM else peer(task, env, int(seed))))
         return
     if not stated.peers_python:
         parser.error("--peers-python PATH: the interpreter that has Stable-Baselines3 (benchmarks/README.md)")
@@ -143,37 +169,39 @@ def main() -> None:
 def _measure(stated: argparse.Namespace) -> None:
     end = time.monotonic() + 60 * stated.minutes
     for seed in stated.seeds:
-        for env in stated.only:
-            task = TASKS[env]
+        for name in stated.only:
+            task = TASKS[name]
             if task.half not in stated.half:
                 continue
-            for side in (*stated.sides, *(f"ours {flags}".strip() for flags in stated.ours)):
-                key = f"{env}|{side}" if side == "random" else f"{env}|{side}|{seed}"
+            sides = [PEERS.get(task.half, "sb3") if side == "peer" else side for side in stated.sides]
+            for side in (*sides, *(f"ours {flags}".strip() for flags in stated.ours)):
+                key = f"{name}|{side}" if side == RANDOM else f"{name}|{side}|{seed}"
                 report = _read(stated.json)
                 if key in report["runs"] or time.monotonic() > end:
                     continue
                 if side.startswith("ours"):
-                    found: Any = ours(env, task.steps, seed, side.removeprefix("ours"))
+                    found: Any = ours(task, task.env(name), seed, side.removeprefix("ours"))
                 else:
-                    words = ("--one", side, env, str(task.steps), str(seed))
-                    found = _call([stated.peers_python, str(Path(__file__).resolve()), *words])
+                    found = _call([stated.peers_python, str(HERE / "defaults.py"), "--one", side, name, str(seed)])
                 report = _read(stated.json)
                 report["runs"][key] = found
                 report["machine"] = {"cores": os.cpu_count(), "cpu": platform.processor() or platform.machine()}
+                report["tasks"] = {one: task._asdict() for one, task in TASKS.items()}
                 report["measured"] = datetime.now(UTC).isoformat(timespec="seconds")
                 stated.json.write_text(json.dumps(report) + "\n", encoding="utf-8")
-                print(key, found if side == "random" else (found["mean"], found["seconds"]), flush=True)
+                print(key, found if side == RANDOM else (found["mean"], found["seconds"]), flush=True)
 
 
 def _read(path: Path) -> dict[str, Any]:
     if path.exists():
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
-    return {"tasks": {name: task._asdict() for name, task in TASKS.items()}, "runs": {}}
+    return {"runs": {}}
 
 
 def _call(words: list[str]) -> Any:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    own = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}  # peers need it for our tasks
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=own)
     if done.returncode:
         raise RuntimeError(f"{words} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])

@@ -1,4 +1,4 @@
-"""PPO of Stable-Baselines3 with nothing stated, for `defaults.py`."""
+"""PPO of Stable-Baselines3 and SAC of SBX with nothing stated, for `defaults.py`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+
+POINT_STEPS = 1024
+"""Environment steps of a point of SAC's training curve."""
 
 
 class EnvPoolEnv(gymnasium.Env):  # type: ignore[type-arg]
@@ -41,14 +44,55 @@ class EnvPoolEnv(gymnasium.Env):  # type: ignore[type-arg]
         return np.asarray(obs[0], np.float32)
 
 
+class OneVector(gymnasium.ActionWrapper):  # type: ignore[type-arg]
+    """A hybrid action as one vector, which is what these peers take: a choice is the largest of its entries."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._parts = list(env.action_space.spaces.items())
+        self._low = np.concatenate([_bounds(part)[0] for _, part in self._parts])
+        self._high = np.concatenate([_bounds(part)[1] for _, part in self._parts])
+        size = len(self._low)
+        self.action_space = gymnasium.spaces.Box(-np.ones(size, np.float32), np.ones(size, np.float32))
+
+    def action(self, action: Any) -> dict[str, Any]:
+        values = self._low + (np.clip(action, -1.0, 1.0) + 1.0) / 2.0 * (self._high - self._low)
+        found: dict[str, Any] = {}
+        for name, part in self._parts:
+            mine, values = np.split(values, [len(_bounds(part)[0])])
+            if isinstance(part, gymnasium.spaces.Discrete):
+                found[name] = int(mine.argmax())
+            elif isinstance(part, gymnasium.spaces.MultiDiscrete):
+                found[name] = np.array([one.argmax() for one in np.split(mine, np.cumsum(part.nvec)[:-1])])
+            else:
+                found[name] = mine.reshape(part.shape).astype(np.float32)
+        return found
+
+
+def _bounds(part: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest value of each entry."""
+    if isinstance(part, gymnasium.spaces.Box):
+        return part.low.ravel(), part.high.ravel()
+    size = int(part.n) if isinstance(part, gymnasium.spaces.Discrete) else int(part.nvec.sum())
+    return np.zeros(size, np.float32), np.ones(size, np.float32)
+
+
 def make(name: str, kind: str, seed: int) -> Any:
-    return EnvPoolEnv(name, seed) if kind == "envpool" else gymnasium.make(name)
+    if kind == "envpool":
+        return EnvPoolEnv(name, seed)
+    if kind == "own":
+        import batchwright.envs.registration  # noqa: F401  (registers them)
+
+        return OneVector(gymnasium.make(name))
+    return gymnasium.make(name)
 
 
-def train(name: str, kind: str, steps: int, seed: int, episodes: int) -> dict[str, Any]:
-    """One run: its evaluation with exploration off, and the mean return of the episodes of each rollout."""
+def train(algo: str, name: str, kind: str, steps: int, seed: int, episodes: int) -> dict[str, Any]:
+    """One run: its evaluation with exploration off, and the mean return of the episodes between two updates of PPO.
+
+    For SAC: of the episodes of each 1,024 steps.
+    """
     import torch
-    from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.monitor import Monitor
@@ -64,16 +108,30 @@ def train(name: str, kind: str, steps: int, seed: int, episodes: int) -> dict[st
 
         def _on_step(self) -> bool:
             self.returns += [info["episode"]["r"] for info in self.locals["infos"] if "episode" in info]
+            if algo == "sac" and self.num_timesteps % POINT_STEPS == 0:
+                self._keep()
             return True
 
         def _on_rollout_end(self) -> None:
+            if algo == "ppo":
+                self._keep()
+
+        def _keep(self) -> None:
             if self.returns:
                 seconds = round(time.monotonic() - self.began, 2)
                 self.points.append([self.num_timesteps, seconds, float(np.mean(self.returns))])
                 self.returns.clear()
 
     curve, began = Curve(), time.monotonic()
-    model = PPO("MlpPolicy", Monitor(make(name, kind, seed)), seed=seed, device="cpu")
+    env = Monitor(make(name, kind, seed))
+    if algo == "sac":
+        from sbx import SAC
+
+        model: Any = SAC("MlpPolicy", env, seed=seed)
+    else:
+        from stable_baselines3 import PPO
+
+        model = PPO("MlpPolicy", env, seed=seed, device="cpu")
     model.learn(steps, callback=curve)
     mean, _ = evaluate_policy(model, Monitor(make(name, kind, seed + 1000)), n_eval_episodes=episodes)
     points = curve.points[:: max(1, len(curve.points) // 50)]
