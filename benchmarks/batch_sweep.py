@@ -31,6 +31,7 @@ from batchwright.doctor.noise_scale import noise_scale
 from batchwright.doctor.run_history import RunHistory, facts_of
 from batchwright.planning.plan import plan_from_dict
 
+RESULTS = Path(__file__).parent / "results" / "batch_sweep.json"
 TASKS = {"CartPole-v1": 49_152, "Acrobot-v1": 98_304, "Pendulum-v1": 98_304}
 """Environment steps of each run."""
 ROLLOUT, MINIBATCH = 2048, 64
@@ -81,7 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", choices=TASKS)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--json", metavar="FILE", type=Path, default=Path("batch_sweep.json"))
+    parser.add_argument("--json", metavar="FILE", type=Path, default=RESULTS)
     stated = parser.parse_args()
     record = json.loads(stated.json.read_text()) if stated.json.exists() else {"runs": {}}
     record["machine"] = {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()}
