@@ -47,7 +47,8 @@ BW.picture = (parent, picture) => {
   const draw = (given = 0) => {
     const space = given || parent.clientWidth || 900, wide = space >= 800, stages = picture.stages;
     const gap = 44, stageWidth = wide ? Math.min(380, (space - 2 - gap * (stages.length - 1)) / stages.length) : Math.min(space - 2, 400);
-    const stageHeight = wide ? 132 : 116, loop = wide ? [picture.loop] : picture.loop.split("; "), loopRoom = wide ? 40 : 8 + 18 * loop.length;
+    const lines = Math.max(...stages.map((stage) => Math.min(3, stage.lines.length)));
+    const stageHeight = (wide ? 96 : 80) + 18 * lines, loop = wide ? [picture.loop] : picture.loop.split("; "), loopRoom = wide ? 40 : 8 + 18 * loop.length;
     const width = wide ? stageWidth * stages.length + gap * (stages.length - 1) + 2 : stageWidth + 2;
     const height = (wide ? stageHeight : stageHeight * stages.length + gap * (stages.length - 1)) + loopRoom + 2;
     const plot = BW.svg("svg", { class: "picture", viewBox: `0 0 ${width} ${height}`, width, height, role: "img" });
