@@ -44,7 +44,9 @@ FORECAST = [
 ]
 BUDGETS = [("CartPole-v1", "60s"), ("Acrobot-v1", "90s"), ("Pendulum-v1", "60s")]
 SETTINGS = 32
-"""Settings of CartPole for the comparison with cold processes."""
+"""Settings of CartPole for the comparison with cold processes and of two workers."""
+SHORT, LONG = 8192, 131_072
+"""Environment steps of each."""
 
 
 def tuning(env: str, **options: Any) -> dict[str, Any]:
@@ -159,7 +161,7 @@ def budgets() -> dict[str, Callable[[], dict[str, Any]]]:
     }
 
 
-def prepared(folder: Path) -> list[Path]:
+def prepared(folder: Path, steps: int) -> list[Path]:
     """32 settings of CartPole that differ in numbers and not in shapes."""
     flags = {
         "env": "CartPole-v1",
@@ -172,7 +174,7 @@ def prepared(folder: Path) -> list[Path]:
     flags |= {"learner_threads": 1, "eval_every": 0, "eval_episodes": 5, "doctor": "off"}
     planner = UnitPlanner(flags, probe_machine(), task_facts(describe("CartPole-v1")))
     settings = [{"learning_rate": 1e-4 * 1.12**number, "gamma": 0.95 + 0.001 * number} for number in range(SETTINGS)]
-    return [planner.prepare(s, 0, 8192, folder / f"unit-{number}") for number, s in enumerate(settings)]
+    return [planner.prepare(s, 0, steps, folder / f"unit-{number}") for number, s in enumerate(settings)]
 
 
 TRAIN_ALL = """
@@ -194,9 +196,11 @@ def shared() -> dict[str, Callable[[], dict[str, Any]]]:
     None finds a compiled program of an earlier one; the cold processes come in four parts of 8 settings.
     """
 
-    def timed(commands: Callable[[list[str]], list[list[str]]], part: slice = slice(None)) -> dict[str, Any]:
+    def timed(
+        commands: Callable[[list[str]], list[list[str]]], part: slice = slice(None), steps: int = SHORT
+    ) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
-            runs = [str(run) for run in prepared(Path(folder))][part]
+            runs = [str(run) for run in prepared(Path(folder), steps)][part]
             begun, before = time.perf_counter(), os.times()
             for command in commands(runs):
                 with tempfile.TemporaryDirectory() as cache:
@@ -217,6 +221,9 @@ def shared() -> dict[str, Callable[[], dict[str, Any]]]:
     for number in range(3):
         cases[f"one process {number}"] = lambda: timed(together(1))
         cases[f"two workers {number}"] = lambda: timed(together(2))
+    for number in range(2):
+        cases[f"long, one process {number}"] = lambda: timed(together(1), steps=LONG)
+        cases[f"long, two workers {number}"] = lambda: timed(together(2), steps=LONG)
     for number in range(4):
         part = slice(8 * number, 8 * number + 8)
         cases[f"cold processes {number}"] = lambda part=part: timed(alone, part)  # type: ignore[misc]
