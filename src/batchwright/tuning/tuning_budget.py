@@ -13,6 +13,7 @@ from batchwright.tuning.playbook import (
     DEFAULT_PHASE,
     LOCAL,
     NONE,
+    SEARCH_PHASE,
     SURFACE,
     Strategy,
     least_units,
@@ -40,13 +41,19 @@ COMPILED_IN = frozenset(
         "baseline",
         "advantage_norm",
         "adam_beta2",
-        "normalize_rewards",
+        "value_rate_factor",
     }
-    | {"normalize_rewards", "normalize_obs", "value_rate_factor", "updates_per_iteration", "transitions_per_update"}
+    | {"updates_per_iteration", "transitions_per_update"}
 )
-"""Numbers of the default spaces of which every value takes a program of its own."""
-COMPILED_SHARE = 0.7
+"""Numbers of the default spaces of which every value takes an update program of its own."""
+COLLECTED = frozenset({"normalize_rewards", "normalize_obs"})
+"""Those of which a value takes another program of collection, which is far smaller."""
+COLLECTED_COST = 0.2
+"""Of the time of an update program."""
+COMPILED_SHARE = 0.45
 """Of the settings of the joint search over a response surface, those that take a program of their own."""
+BEYOND_EDGE = 0.5
+"""How often the best value of a number lies at the edge of its range, so that one beyond it is tried."""
 LEAN_STEPS = 1.5
 """Steps along a number that a lean phase takes on average."""
 SEARCHED_GAMMAS = 2
@@ -67,8 +74,8 @@ class Speed:
     """Of every value of a number that is compiled in."""
     spread: float
     """Spread of the iterations' times, as a share of their median."""
-    gamma_compiled: float = 0.0
-    """How likely gamma is compiled in: where rewards are normalised, by their discounted return."""
+    gamma_share: float = 0.0
+    """Of `compile_seconds`, what a new gamma takes: where rewards are normalised, it is compiled in."""
     bold_cost: float = 1.0
     """Time of a step of the screening's boldest setting, as a multiple of the default's: it updates more often, and a
     larger network."""
@@ -228,8 +235,10 @@ def _too_small(count: int, least: int, budget: Budget) -> UserError:
     )
 
 
-def compilations(space: SearchSpace, speed: Speed, workers: int, strategy: Strategy | None = None) -> float:
-    """Programs that are compiled one after the other, about.
+def compilations(
+    space: SearchSpace, speed: Speed, workers: int, strategy: Strategy | None = None, searched: int | None = None
+) -> float:
+    """Programs that are compiled one after the other, about; `searched` are the units that a joint search gets.
 
     The default's, one for every other value of a number that is compiled in, one where changes are tried together, one
     for each setting of a screening and for most of a joint search.
@@ -241,15 +250,17 @@ def compilations(space: SearchSpace, speed: Speed, workers: int, strategy: Strat
         compiled = [axis for axis in (thinned(phase.axes) if lean else phase.axes) if axis.name in COMPILED_IN]
         most = LEAN_STEPS if lean else MOST_WALKED if phase.how == RULE else math.inf
         found += sum(min(most, len(axis.values) - 1) for axis in compiled)
-        found += not lean and phase.how == EACH and len(compiled) > 1
-        if not lean:  # one beyond the edge of a range
-            found += sum(phase.how == GRID and len(axis.values) > 2 for axis in compiled)
-        found += speed.gamma_compiled * sum(min(most, len(a.values) - 1) for a in phase.axes if a.name == "gamma")
+        found += not lean and phase.how == EACH and bool(compiled) and len(phase.axes) > 1
+        if not lean:
+            found += BEYOND_EDGE * sum(phase.how == GRID and len(axis.values) > 2 for axis in compiled)
+        found += COLLECTED_COST * sum(axis.name in COLLECTED for axis in phase.axes)
+        found += speed.gamma_share * sum(min(most, len(a.values) - 1) for a in phase.axes if a.name == "gamma")
     if strategy is not None and strategy.search == SURFACE:
         compiled_in = {axis.name for phase in space.phases for axis in phase.axes} & COMPILED_IN
-        searched = COMPILED_SHARE * strategy.search_settings * bool(compiled_in)
-        return found + needed_units(space, strategy).get(SCREENING_PHASE, 0) / len(strategy.tune_seeds) + searched
-    return found + speed.gamma_compiled * SEARCHED_GAMMAS
+        settings = strategy.search_settings if searched is None else searched / len(strategy.tune_seeds)
+        found += COMPILED_SHARE * settings * bool(compiled_in)
+        return found + needed_units(space, strategy).get(SCREENING_PHASE, 0) / len(strategy.tune_seeds)
+    return found + speed.gamma_share * SEARCHED_GAMMAS
 
 
 def forecast(
@@ -261,7 +272,10 @@ def forecast(
     The least is that of a tuning in which nothing does, the most that of one in which the costliest network wins, with
     the most updates.
     """
-    compiling = compilations(space, speed, workers, allocation.strategy) * speed.compile_seconds
+    spare = max(0, sum(allocation.units.values()) - allocation.count)  # the joint search gets what is left
+    searched = max(0, allocation.units.get(SEARCH_PHASE, 0) - spare)
+    units = allocation.units | ({SEARCH_PHASE: searched} if SEARCH_PHASE in allocation.units else {})
+    compiling = compilations(space, speed, workers, allocation.strategy, searched) * speed.compile_seconds
 
     def seconds(units: dict[str, int], before: float, after: float) -> float:
         """Of so many units, where those of the screening cost `before` and later ones `after`."""
@@ -278,9 +292,9 @@ def forecast(
         "units_by_phase": allocation.units,
         "unit_steps": allocation.unit_steps,
         "steps": allocation.steps,
-        "seconds": seconds(allocation.units, mean, mean),
+        "seconds": seconds(units, mean, mean),
         "least_seconds": seconds(least_units(space, allocation.strategy), mean, 1.0),
-        "most_seconds": seconds(allocation.units, mean, speed.bold_cost),
+        "most_seconds": seconds(units, mean, speed.bold_cost),
         "within": round(min(1.0, 0.15 + speed.spread), 2),
     }
 

@@ -115,9 +115,10 @@ def measure_and_allocate(
     options.check()
     warmup = int(plan.get("warmup_steps") or 0)
     bold = bold_values(space, {name: plan[name] for name in space.names}) if options.search == SURFACE else {}
-    speed = measure_speed(planner, executor, iteration_steps(plan), warmup, bold)
-    tuned = space.axis("normalize_rewards") is not None
-    speed = replace(speed, gamma_compiled=0.5 if tuned else float(bool(plan.get("normalize_rewards"))))
+    gamma = float(plan["gamma"]) if space.axis("gamma") is not None else None
+    speed = measure_speed(planner, executor, iteration_steps(plan), warmup, bold, gamma)
+    if space.axis("normalize_rewards") is not None:
+        speed = replace(speed, gamma_share=speed.gamma_share / 2)
     ways = strategies(base_strategy(options), options.tune_seeds is None, options.first_seed, options.narrow)
     allocation = allocate(
         Budget(options.steps, options.seconds, speed, executor.slots, space),
