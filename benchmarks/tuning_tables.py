@@ -142,7 +142,8 @@ def measure(report: dict[str, Any]) -> str:
 def _shared(found: dict[str, dict[str, Any]]) -> str:
     """Seconds of a setting, by how it was trained."""
     cells = []
-    for name in ("one process", "two workers", "cold processes"):
+    ways = ("one process", "two workers", "cold processes", "long, one process", "long, two workers")
+    for name in ways:
         rows = [row for key, row in found.items() if key.startswith(name)]
         if rows:
             per_setting = [
@@ -151,7 +152,10 @@ def _shared(found: dict[str, dict[str, Any]]) -> str:
             loads = ", ".join(f"{row['load']:.1f}" for row in rows)
             settings = ", ".join(str(row["settings"]) for row in rows)
             cells.append([name, settings, *(", ".join(values) for values in per_setting), loads])
-    words = "Settings of CartPole, 8,192 steps each, from the start of a process, nothing compiled before:"
+    words = (
+        "Settings of CartPole, 8,192 steps each, 131,072 where they are long, from the start of a process, nothing "
+        "compiled before. A worker compiles what the other has compiled too:"
+    )
     columns = ["", "settings", "seconds each", "processor seconds each", "load of the machine"]
     return f"{words}\n\n" + table(columns, cells)
 
