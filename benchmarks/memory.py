@@ -24,7 +24,7 @@ COMMON: dict[str, Any] = {"engine": "jax", "preset": "none", "eval_every": 0, "e
 TASKS: dict[str, dict[str, Any]] = {
     "RecallCue-v0": {"rollout_steps": 30, "total_steps": 60_000, "hidden": "32,32"}
     | {"learning_rate": 3e-3, "learning_rate_schedule": "linear"},
-    "RecallImage-v0": {"rollout_steps": 30, "total_steps": 40_000}
+    "RecallImage-v0": {"rollout_steps": 30, "total_steps": 60_000}
     | {"learning_rate": 3e-3, "learning_rate_schedule": "linear"},
     "CartPolePositions-v0": {"num_envs": 16, "rollout_steps": 64, "total_steps": 150_000, "epochs": 5, "minibatches": 4}
     | {"learning_rate": 2e-3, "learning_rate_schedule": "linear", "gamma": 0.98, "gae_lambda": 0.9}
