@@ -29,9 +29,9 @@ set_up_jax()
 import numpy as np  # noqa: E402
 
 import batchwright  # noqa: E402
-from batchwright.api import task_facts  # noqa: E402
 from batchwright.core.machine import probe_machine  # noqa: E402
 from batchwright.envs.catalog import describe  # noqa: E402
+from batchwright.envs.task_facts import task_facts  # noqa: E402
 from batchwright.runs.shared_programs import SharedPrograms  # noqa: E402
 from batchwright.tuning.executors import FINISHED, INTERRUPTED, train_run  # noqa: E402
 from batchwright.tuning.judging import improvement_interval, improvement_probability  # noqa: E402

@@ -28,9 +28,9 @@ import jax  # noqa: E402
 from jax.experimental.compilation_cache import compilation_cache  # noqa: E402
 
 import batchwright  # noqa: E402
-from batchwright.api import task_facts  # noqa: E402
 from batchwright.core.machine import probe_machine  # noqa: E402
 from batchwright.envs.catalog import describe  # noqa: E402
+from batchwright.envs.task_facts import task_facts  # noqa: E402
 from batchwright.tuning.tuning_ledger import read_ledger  # noqa: E402
 from batchwright.tuning.unit_runs import UnitPlanner  # noqa: E402
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from batchwright.api import task_facts
 from batchwright.core.machine import probe_machine
 from batchwright.envs.catalog import describe
+from batchwright.envs.task_facts import task_facts
 from batchwright.tuning import tuning_budget, tuning_flow
 from batchwright.tuning.playbook import play
 from batchwright.tuning.search_space import SearchSpace, Setting, default_space

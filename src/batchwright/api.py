@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, TextIO, overload
 
 from batchwright.config.load import Resolved, resolve
 from batchwright.config.presets import PresetNames
+from batchwright.config.run_config import read_run_config
 from batchwright.config.schema import ALGOS, CHECKED_TRAINERS, DATASET, FIELDS, ON_POLICY, RECORDED, REPLAY, TRAINERS
 from batchwright.core.errors import UserError, unknown
 from batchwright.core.machine import Machine, probe_machine
-from batchwright.core.safe_open import checked_path, explain_refusal, read_json, read_plain
+from batchwright.core.safe_open import checked_path, explain_refusal, read_json
 from batchwright.core.seed_folder import seed_paths
-from batchwright.planning.agent_plan import named_agents, refuse_agents_elsewhere
+from batchwright.planning.agent_plan import refuse_agents_elsewhere
 from batchwright.planning.make import make_plan
 from batchwright.planning.memory_plan import refuse_memory_elsewhere
 from batchwright.planning.network_plan import refuse_small_images
-from batchwright.planning.plan import Plan, TaskFacts
+from batchwright.planning.plan import Plan
 from batchwright.planning.process_plan import refuse_processes_elsewhere, refuse_spread_units
 
 if TYPE_CHECKING:
     from batchwright.core.run_dir import RunDir
     from batchwright.doctor.diagnosis import Diagnosis
-    from batchwright.envs.catalog import TaskSpec
     from batchwright.envs.engines.engine import OnEvent
     from batchwright.lerobot.lerobot_run import DatasetResult
     from batchwright.nets.policy import NetworkMaker
@@ -60,8 +60,10 @@ def plan(
     `settings` are the flags of `batchwright plan` with underscores (`num_envs=1000`); `trainer` is "rl_games", "sb3"
     or another of `--for` where another trainer's demands must be met. Raises `UserError` for settings that contradict.
     """
+    from batchwright.envs.passed_envs import name_passed, with_num_envs
+
     settings = with_num_envs(env, settings)
-    resolved = resolve({"env": env_name(env, env_kwargs), **settings}, preset, config)
+    resolved = resolve({"env": name_passed(env, env_kwargs), **settings}, preset, config)
     return plan_resolved(resolved, machine or probe_machine(), trainer)
 
 
@@ -79,33 +81,18 @@ def forecast(
     By the last run of the same numbers on this machine, else by a second of training; nothing is kept of it.
     `speed.seconds(plan)` is the forecast of a whole run.
     """
+    keep_programs()
+    from batchwright.envs.passed_envs import name_passed, with_num_envs
     from batchwright.regimes import make_learner
     from batchwright.runs import time_forecast
     from batchwright.runs.rehearsal import rehearse
 
-    keep_programs()
-    settings, name = with_num_envs(env, settings), env_name(env, env_kwargs)
+    settings, name = with_num_envs(env, settings), name_passed(env, env_kwargs)
     _, made = plan_to_train(name, preset, config, None if quiet else print, **settings)
     known = time_forecast.recall(made)
     if known is not None:
         return made, known, time_forecast.REMEMBERED
     return made, rehearse(made, lambda: make_learner(made, name)), time_forecast.MEASURED
-
-
-def env_name(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Any:
-    """The name of an environment given as a name, an object, a class or a factory; objects stay in this process."""
-    from batchwright.envs.passed_envs import name_passed
-
-    return name_passed(env, env_kwargs or {})
-
-
-def with_num_envs(env: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with the number of environments of a vector environment where they state none."""
-    from batchwright.config.aliases import ALIASES
-    from batchwright.envs.passed_envs import num_envs_of
-
-    states_it = any(ALIASES.get(key, key) == "num_envs" for key in settings)
-    return {**({} if states_it else num_envs_of(env)), **settings}
 
 
 def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = None) -> Plan:
@@ -120,6 +107,7 @@ def plan_resolved(resolved: Resolved, machine: Machine, trainer: str | None = No
     if name is not None and resolved.config.regime != DATASET:
         from batchwright.envs.catalog import describe
         from batchwright.envs.spaces import image_shapes
+        from batchwright.envs.task_facts import task_facts, with_probed_components
 
         spec = describe(name)
         refuse_small_images(image_shapes(spec.observation))
@@ -136,48 +124,6 @@ def _divides_exactly(resolved: Resolved, trainer: str | None) -> bool:
     """Other trainers refuse a remainder, drop it, or make a short last minibatch of it: we plan for none."""
     by_steps = resolved.config.regime == ON_POLICY and not resolved.config.experience.by_episodes
     return by_steps and trainer in CHECKED_TRAINERS and (trainer != "sb3" or resolved.config.algo == "ppo")
-
-
-def task_facts(spec: TaskSpec) -> TaskFacts:
-    """What the planner needs of an environment."""
-    from batchwright.envs import spaces
-    from batchwright.envs.agent_groups import GROUP
-
-    found = spaces.leaves(spec.observation)
-    if len(found) == 1:
-        shape, dtype = spaces.leaf_shape(found[0][1]) or (1,), spaces.stored_dtype(found[0][1]).name
-    else:  # a tree of arrays: its bytes are what a plan counts
-        shape, dtype = (spaces.observation_bytes(spec.observation),), "uint8"
-    return TaskFacts(
-        name=spec.name,
-        discrete=spaces.is_discrete(spec.action),
-        action_size=spaces.action_size(spec.action),
-        obs_shape=shape,
-        obs_dtype=dtype,
-        real_observations=any(spaces.is_numeric(leaf) for _, leaf in found),
-        wide_observations=any(spaces.is_wide(leaf) for _, leaf in found),
-        episode_steps=spec.max_episode_steps,
-        hybrid=len({isinstance(leaf, spaces.Box) for path, leaf in spaces.leaves(spec.action) if path != (GROUP,)}) > 1,
-        reward_names=spec.reward_names,
-        stacked_frames=spec.stacked_frames if len(found) == 1 else 1,
-        agents=spec.agents,
-        agent_groups=tuple(f"{group.name} ({named_agents(group.agents)})" for group in spec.agent_groups),
-    )
-
-
-def with_probed_components(resolved: Resolved, facts: TaskFacts) -> TaskFacts:
-    """The facts with what random actions show of components: where keys of info are named, or balance is asked."""
-    rewards, wanted = resolved.config.rewards, resolved.config.rewards.components
-    named = bool(wanted) and not facts.reward_names
-    unwanted = resolved.config.regime != ON_POLICY or not (named or rewards.component_balance)
-    if facts.name is None or facts.agents or unwanted:  # agents are refused with components by the plan
-        return facts
-    from batchwright.envs.component_probe import probe_components
-
-    probe = probe_components(facts.name, wanted, resolved.config.learning.gamma or 0.99)
-    if probe is None:
-        return facts
-    return replace(facts, probed_components=probe.names, component_spreads=probe.spreads, probed_steps=probe.steps)
 
 
 @overload
@@ -269,7 +215,9 @@ def prepare(
     With `seeds` it is a folder of so many runs, which differ in the seed alone.
     """
     keep_programs()
-    settings, env = with_num_envs(env, settings), env_name(env, env_kwargs)
+    from batchwright.envs.passed_envs import name_passed, with_num_envs
+
+    settings, env = with_num_envs(env, settings), name_passed(env, env_kwargs)
     refuse_seed_count(seeds)
     from batchwright.core.run_dir import RunDir
     from batchwright.runs.launch import create_run
@@ -313,6 +261,7 @@ def plan_to_train(
     """The plan of a run on this machine: engine and number of environments measured where they are not stated."""
     from batchwright.envs.catalog import describe
     from batchwright.envs.spaces import image_shapes
+    from batchwright.envs.task_facts import task_facts, with_probed_components
     from batchwright.planning.component_plan import REST, component_names
     from batchwright.planning.network_plan import OWN_NETWORK
     from batchwright.regimes import refuse_untrainable
@@ -612,11 +561,13 @@ def tune(
     `on="ray"` trains on the Ray cluster at `address`; `export_optuna` is a file for the tuning as an Optuna study.
     """
     keep_programs()
-    env = env_name(env)
     from batchwright.envs.catalog import describe
+    from batchwright.envs.passed_envs import name_passed
+    from batchwright.envs.task_facts import task_facts
     from batchwright.tuning.start_tuning import TuneRequest, start_tuning
     from batchwright.tuning.unit_place import UnitPlace
 
+    env = name_passed(env)
     settings = {name: value for name, value in settings.items() if value is not None}
     settings.setdefault("learner_threads", os.environ.get("NPROC", "1"))
     request = TuneRequest(
@@ -661,6 +612,7 @@ def resume_tuning(
     """
     keep_programs()
     from batchwright.envs.catalog import describe
+    from batchwright.envs.task_facts import task_facts
     from batchwright.tuning.optuna_export import check_export
     from batchwright.tuning.start_tuning import check_tuning_trust, continue_tuning
     from batchwright.tuning.unit_place import UnitPlace
@@ -789,11 +741,8 @@ def names_strange_code(run: str | Path) -> str | None:
 
 def _settings_of(run: RunDir) -> Resolved:
     """The settings of a run, without its plan."""
-    try:
-        with explain_refusal(run.config_path, "read", f"make {run.config_path} readable"):
-            return resolve(config_file=run.config_path, content=read_plain(run.config_path))
-    except ValueError as error:
-        raise UserError(f"{run.config_path} is damaged: {error}.", ["train anew in another --run-dir"]) from None
+    with explain_refusal(run.config_path, "read", f"make {run.config_path} readable"):
+        return read_run_config(run)
 
 
 def learn_reward(

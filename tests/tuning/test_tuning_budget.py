@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from test_playbook import DEFAULTS, STRATEGY
 
-from batchwright.api import task_facts
 from batchwright.core.machine import probe_machine
 from batchwright.envs.catalog import describe
+from batchwright.envs.task_facts import task_facts
 from batchwright.tuning.playbook import JUDGING_PHASE, Strategy, least_units, most_units, needed_units
 from batchwright.tuning.search_space import EACH, GRID, Axis, Phase, SearchSpace, default_space
 from batchwright.tuning.tuning_budget import Allocation, Budget, Speed, allocate, compilations, forecast, strategies

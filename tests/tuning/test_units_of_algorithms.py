@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import batchwright
-from batchwright.api import task_facts
 from batchwright.core.machine import probe_machine
 from batchwright.envs.catalog import describe
+from batchwright.envs.task_facts import task_facts
 from batchwright.runs.shared_programs import SharedPrograms
 from batchwright.tuning.executors import FINISHED, WorkerExecutor, train_run
 from batchwright.tuning.search_space import default_space

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from batchwright.config.aliases import ALIASES
 from batchwright.core.errors import UserError
 from batchwright.envs.env_names import PASSED, pass_env, split_name, with_kwargs
 
 
-def name_passed(env: Any, kwargs: Mapping[str, Any]) -> Any:
+def name_passed(env: Any, kwargs: Mapping[str, Any] | None = None) -> Any:
     """A name for what was passed: its own where it can be imported from anywhere, else one of this process."""
-    env = one_of(env)
+    env, kwargs = one_of(env), kwargs or {}
     if env is None or isinstance(env, str):
         return env if env is None else with_kwargs(env, kwargs)
     importable = _importable_name(env)
@@ -31,9 +32,10 @@ def _short_name(env: Any) -> str:
     return "".join(c if c.isalnum() or c in "._-" else "-" for c in name).strip("-")
 
 
-def num_envs_of(env: Any) -> dict[str, int]:
-    """`num_envs` of a vector environment as a setting; none for anything else."""
-    return {"num_envs": int(env.num_envs)} if _is_vector(env) else {}
+def with_num_envs(env: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, with the number of environments of a vector environment where they state none."""
+    states_it = any(ALIASES.get(key, key) == "num_envs" for key in settings)
+    return {**({"num_envs": int(env.num_envs)} if _is_vector(env) and not states_it else {}), **settings}
 
 
 def one_of(env: Any) -> Any:

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from batchwright.config.load import Resolved, resolve
+from batchwright.config.load import Resolved
+from batchwright.config.run_config import read_run_config
 from batchwright.config.save import to_yaml
 from batchwright.core import html
 from batchwright.core.errors import UserError
 from batchwright.core.files import write_atomically
 from batchwright.core.run_dir import FOREIGN_JOB, RunDir, run_name
-from batchwright.core.safe_open import explain_refusal, read_json, read_plain
+from batchwright.core.safe_open import explain_refusal, read_json
 from batchwright.core.trust import check_trust, remember
 from batchwright.doctor.finding import Finding
 from batchwright.envs.engines.engine import OnEvent
@@ -111,11 +112,7 @@ def open_run(path: str | Path) -> tuple[RunDir, Resolved, Plan]:
     """A run with its settings and its plan as they were written."""
     run = RunDir.open(path)
     with explain_refusal(run.path, "read", f"make the files of {run} readable"):
-        try:
-            content = read_plain(run.config_path)
-        except ValueError as error:
-            raise UserError(f"{run.config_path} is damaged: {error}.", ["train anew in another --run-dir"]) from None
-        resolved = resolve(config_file=run.config_path, content=content)
+        resolved = read_run_config(run)
         try:
             plan = plan_from_dict(read_json(run.plan_path))
         except ValueError as error:
