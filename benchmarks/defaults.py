@@ -80,7 +80,6 @@ TASKS = {
     "MiniGrid-DoorKey-5x5-v0": Task("fresh", kind="envpool"),
     "MiniGrid-Empty-Random-6x6-v0": Task("fresh", kind="envpool"),
     "MiniGrid-DistShift1-v0": Task("fresh", kind="envpool"),
-    "Blackjack-v1": Task("fresh"),
     "Catch-v0": Task("fresh", kind="envpool"),
     "FingerTurnEasy-v1": Task("fresh", kind="envpool"),
     "WalkerStand-v1": Task("fresh", kind="envpool"),

@@ -53,6 +53,11 @@ def family(name: str) -> str:
     return str(registry.specs[name][0]).split(".")[1]
 
 
+def has_physics(name: str) -> bool:
+    """Whether MuJoCo moves an environment."""
+    return family(name) == "mujoco"
+
+
 def pool_spec(name: str, env_kwargs: Mapping[str, Any]) -> Any:
     """EnvPool's description of an environment; one for several players is refused."""
     try:

@@ -198,6 +198,12 @@ def refuse_other_kinds(env: Any, name: str) -> None:
         raise UserError(f"{name} gave a {kind}, which is not a gymnasium.Env.")
 
 
+def has_physics(env: Any) -> bool:
+    """Whether MuJoCo moves an environment."""
+    model = getattr(env.unwrapped, "model", None) if hasattr(env, "unwrapped") else None
+    return type(model).__module__.startswith("mujoco")
+
+
 def stacked_frames(env: Any) -> int:
     """Frames that an observation stacks by Gymnasium's own wrapper, 1 where none does or another changes its output."""
     wrappers = _gymnasium().wrappers

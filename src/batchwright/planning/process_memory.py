@@ -19,16 +19,20 @@ from batchwright.planning.quantity import counted
 PROCESS_BYTES = {"sac": 450 * MIB, "td3": 450 * MIB, "dqn": 310 * MIB}
 ON_POLICY_BYTES = 570 * MIB
 """Peak of the smallest runs on a CPU: Python, JAX, and compiling their programs (benchmarks/forecasts.py)."""
-ENGINE_BYTES = {"jax": 90 * MIB, "envpool": 130 * MIB, "auto": 130 * MIB}
+ENGINE_BYTES = {"jax": 105 * MIB, "envpool": 110 * MIB, "auto": 110 * MIB}
 """What an engine adds: a compiled rollout, or the library; EnvPool's where the engine is not chosen yet."""
 WORKER_BYTES = 90 * MIB
 """A guess: one process that steps environments, with Python, NumPy and Gymnasium."""
-ENV_BYTES, IMAGE_ENV_BYTES = MIB // 16, 3 * MIB // 2
-"""One environment that returns numbers, or images; those of a simulator may take more (benchmarks/forecasts.py)."""
+ENV_BYTES, IMAGE_ENV_BYTES, PHYSICS_ENV_BYTES = MIB // 64, 3 * MIB // 2, 9 * MIB // 10
+"""One environment that returns numbers, or images, or is moved by MuJoCo (benchmarks/forecasts.py)."""
+PHYSICS_BYTES, CONVOLUTION_BYTES = 30 * MIB, 100 * MIB
+"""What MuJoCo's library adds, and compiling convolutions."""
 PIECE_ROWS, PIECE_IMAGES = 2048, 32
 """Rows whose gradient is computed at once (on_policy_update.py)."""
 ROW_BYTES = 6 * 4 + 3
 """Beside observation and action: reward, log-prob, advantage, target, value, weight in float32; three flags."""
+UPDATE_ROW_BYTES = 340
+"""Of a row while the rollout is updated on, beside its activations; measured with 32,000 to 262,000 rows."""
 ACTOR_AND_CRITIC, REPLAY_NETWORKS = 2, 5
 """Networks side by side: actor and critic; actor, twin critics and their targets."""
 GRADIENT_COPIES = 3
@@ -72,12 +76,12 @@ class OnPolicySize:
     def update_bytes(self) -> int:
         """Copies of the rollout, activations of the pass over all of it, and of one gradient."""
         copies = (1 if self.input_bytes == self.obs_bytes and not self.is_image else 2) * self.rollout
-        order = 2 * 4 * self.epochs * self.rollout  # on the host and in the program
+        rows = (UPDATE_ROW_BYTES + 2 * 4 * self.epochs) * self.rollout  # the order: on the host and in the program
         at_once = self.num_envs if self.is_image else self.rollout
         piece = min(self.minibatch, PIECE_IMAGES if self.is_image else PIECE_ROWS)
         activations = max(at_once * self.network.forward, piece * self.network.gradient)
         optimiser = 6 * 4 * self.network.params  # weights, gradient, two moments, and new ones beside the old
-        return copies * (self.row_bytes - self.obs_bytes + self.input_bytes) + order + activations + optimiser
+        return copies * (self.row_bytes - self.obs_bytes + self.input_bytes) + rows + activations + optimiser
 
 
 def vector_network(inputs: int, hidden: tuple[int, ...], networks: int) -> NetworkBytes:
@@ -159,6 +163,7 @@ def settle_process(ledger: Ledger, task: TaskFacts, machine: Machine) -> tuple[i
     """Settles interpreter and libraries, environments and workers; returns their bytes and their names."""
     engine = str(ledger.stated("engine") or "auto")
     process = PROCESS_BYTES.get(ledger.config.algo, ON_POLICY_BYTES) + ENGINE_BYTES.get(engine, 0)
+    process += PHYSICS_BYTES * task.has_physics + CONVOLUTION_BYTES * _is_image(task)
     parts = f"{show_bytes(process)}: Python, JAX and its compiler, engine {engine}; measured on the smallest runs"
     count = ledger.quantities.get("processes")
     if count is not None:
@@ -166,7 +171,7 @@ def settle_process(ledger: Ledger, task: TaskFacts, machine: Machine) -> tuple[i
         parts = f"{count.value} processes on one machine, each {parts}"
     ledger.settle("process_bytes", process, "bytes", parts)
     envs = int(ledger.quantities["num_envs"].value or 1)
-    each = IMAGE_ENV_BYTES if _is_image(task) else ENV_BYTES
+    each = IMAGE_ENV_BYTES if _is_image(task) else PHYSICS_ENV_BYTES if task.has_physics else ENV_BYTES
     workers = {"gymnasium-async": envs, "gymnasium-split": min(envs, machine.cores) - 1}.get(engine, 0)
     total, why = envs * each, f"{counted(envs, 'env')} x {show_bytes(each)}"
     if engine == "jax":
