@@ -139,7 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--peers-python", required=True, help="the interpreter that has rl_zoo3")
     parser.add_argument("--envs", nargs="+", choices=list(ENVS), default=["CartPole-v1", "Acrobot-v1"])
-    parser.add_argument("--ours", type=Path, default=HERE / "results" / "tune_against_surface.json")
+    parser.add_argument("--ours", type=Path, default=HERE / "results" / "tune_against.json")
     parser.add_argument("--work", type=Path, default=Path("runs/tune-beside-zoo"))
     parser.add_argument("--trials", type=int, default=0, help="make so many trials more of the study and end")
     parser.add_argument("--output", type=Path, default=RESULTS)
