@@ -39,22 +39,28 @@ def _replay(env: str, algo: str, engine: str, *more: str) -> list[str]:
 
 
 MEMORY: dict[str, list[str]] = {
-    "ppo vectors, 8 envs": _ppo("CartPole-v1", "jax", 8, 128),
-    "ppo vectors, 256 envs": _ppo("CartPole-v1", "envpool", 256, 128),
-    "ppo vectors, 2048 envs": _ppo("CartPole-v1", "jax", 2048, 128),
-    "ppo vectors, 4096 envs": _ppo("CartPole-v1", "jax", 4096, 64),
-    "ppo vectors, 4096 envs in EnvPool": _ppo("CartPole-v1", "envpool", 4096, 64),
-    "ppo HalfCheetah, 64 envs": _ppo("HalfCheetah-v5", "envpool", 64, 128),
-    "ppo wide network, 256 envs": _ppo("CartPole-v1", "envpool", 256, 128, "--hidden", "256,256"),
-    "ppo gymnasium, 8 envs": _ppo("CartPole-v1", "gymnasium-sync", 8, 128),
-    "ppo images, 8 envs": _ppo("Pong-v5", "envpool", 8, 128),
-    "ppo images, 256 envs": _ppo("Pong-v5", "envpool", 256, 8),
-    "ppo images, 2048 envs": _ppo("Pong-v5", "envpool", 2048, 2, "--epochs", "1"),
-    "a2c": ["CartPole-v1", "--algo", "a2c", "--engine", "jax", "--total-steps", "10000", *SHORT],
-    "sac": _replay("Pendulum-v1", "sac", "jax"),
-    "dqn": _replay("CartPole-v1", "dqn", "jax"),
-    "sac with return decomposition": _replay("Pendulum-v1", "sac", "jax", "--redistribute", "rrd"),
+    "ppo Acrobot, 16 envs": _ppo("Acrobot-v1", "jax", 16, 128),
+    "ppo Pendulum, 512 envs": _ppo("Pendulum-v1", "jax", 512, 64),
+    "ppo CartPole, 1024 envs": _ppo("CartPole-v1", "jax", 1024, 256),
+    "ppo CartPole, 4096 envs": _ppo("CartPole-v1", "jax", 4096, 128),
+    "ppo LunarLander, 8 envs": _ppo("LunarLander-v3", "envpool", 8, 256),
+    "ppo LunarLander, 1024 envs": _ppo("LunarLander-v3", "envpool", 1024, 64),
+    "ppo Hopper, 32 envs": _ppo("Hopper-v5", "envpool", 32, 128),
+    "ppo Walker2d, 512 envs": _ppo("Walker2d-v5", "envpool", 512, 32),
+    "ppo Acrobot, gymnasium, 4 envs": _ppo("Acrobot-v1", "gymnasium-sync", 4, 256),
+    "ppo wide network, 128 envs": _ppo("Acrobot-v1", "jax", 128, 128, "--hidden", "512,512"),
+    "ppo images, 16 envs": _ppo("Breakout-v5", "envpool", 16, 64),
+    "ppo images, 128 envs": _ppo("Breakout-v5", "envpool", 128, 16, "--epochs", "2"),
+    "a2c Acrobot": ["Acrobot-v1", "--algo", "a2c", "--engine", "jax", "--total-steps", "10000", *SHORT],
+    "reinforce CartPole": ["CartPole-v1", "--algo", "reinforce", "--engine", "jax", "--total-steps", "10000", *SHORT],
+    "sac Hopper": _replay("Hopper-v5", "sac", "envpool"),
+    "sac MountainCarContinuous": _replay("MountainCarContinuous-v0", "sac", "jax"),
+    "td3 Pendulum": _replay("Pendulum-v1", "td3", "jax"),
+    "dqn Acrobot": _replay("Acrobot-v1", "dqn", "jax"),
+    "dqn LunarLander": _replay("LunarLander-v3", "dqn", "envpool"),
+    "sac with return decomposition": _replay("MountainCarContinuous-v0", "sac", "jax", "--redistribute", "rrd"),
 }
+"""Runs that no number of `process_memory.py` was set by."""
 
 NO_PRESET = ["--preset", "none"]
 TIME: dict[str, list[str]] = {
