@@ -12,13 +12,12 @@ from batchwright.api.processes import train_as_follower
 from batchwright.api.reports import report
 from batchwright.api.resuming import continue_dataset_run, extend, resume
 from batchwright.api.rewards import learn_reward, load_reward, prepare_online_reward, prepare_reward, resume_reward
-from batchwright.api.seeds import SeedsResult, resume_seeds
+from batchwright.api.seeds import resume_seeds
 from batchwright.api.stored_runs import is_reward_run, names_strange_code
 from batchwright.api.trainings import prepare, train, train_prepared
 from batchwright.api.tunings import resume_tuning, tune
 
 __all__ = [
-    "SeedsResult",
     "continue_dataset_run",
     "diagnose",
     "export",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from batchwright.api.jax_setup import keep_programs
 from batchwright.api.reports import leave_report
@@ -14,22 +13,7 @@ from batchwright.core.seed_folder import seed_paths
 
 if TYPE_CHECKING:
     from batchwright.nets.policy import NetworkMaker
-
-
-@dataclass(frozen=True)
-class SeedsResult:
-    """The outcome of one setting over several seeds."""
-
-    run_dir: Path
-    """The folder of the runs."""
-    runs: list[dict[str, Any]]
-    """One per seed: run, status, reason, seconds, score (the mean of its last evaluation)."""
-    median: float | None
-    """Of the scores."""
-    iqm: float | None
-    iqm_interval: list[float] | None
-    """95%; resamples runs."""
-    interrupted: bool = False
+    from batchwright.tuning.seed_runs import SeedsResult
 
 
 MOST_SEEDS = 1000
@@ -56,7 +40,7 @@ def resume_seeds(
     """
     keep_programs()
     from batchwright.tuning.executors import INTERRUPTED, RunOutcome, make_executor
-    from batchwright.tuning.seed_runs import train_seeds
+    from batchwright.tuning.seed_runs import SeedsResult, train_seeds
     from batchwright.web.groups import scores
     from batchwright.web.report import read_run
 

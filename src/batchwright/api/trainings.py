@@ -11,7 +11,7 @@ from batchwright.api.jax_setup import keep_programs
 from batchwright.api.plans import plan_to_train
 from batchwright.api.reports import message_printer
 from batchwright.api.resuming import resume
-from batchwright.api.seeds import SeedsResult, refuse_seed_count, resume_seeds
+from batchwright.api.seeds import refuse_seed_count, resume_seeds
 from batchwright.config.presets import PresetNames
 from batchwright.core.errors import UserError
 from batchwright.core.run_dir import RunDir
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from batchwright.nets.policy import NetworkMaker
     from batchwright.runs.callback import CallbackLike
     from batchwright.runs.launch import Result
+    from batchwright.tuning.seed_runs import SeedsResult
 
 
 @overload

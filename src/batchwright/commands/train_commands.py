@@ -29,10 +29,10 @@ from batchwright.tuning.tuning_ledger import is_tuning
 from batchwright.watch.lines import LINES, PLAIN
 
 if TYPE_CHECKING:
-    from batchwright.api import SeedsResult
     from batchwright.planning.plan import Plan
     from batchwright.reward.reward_run import RewardResult
     from batchwright.runs.launch import Result
+    from batchwright.tuning.seed_runs import SeedsResult
 
 LENGTHS = ("total_steps", "total_episodes")
 """Settings that may change when a run is resumed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,22 @@ from batchwright.planning.plan import Plan
 from batchwright.planning.quantity import PINNED
 from batchwright.runs.launch import create_run
 from batchwright.tuning.executors import Executor, RunOutcome
+
+
+@dataclass(frozen=True)
+class SeedsResult:
+    """The outcome of one setting over several seeds."""
+
+    run_dir: Path
+    """The folder of the runs."""
+    runs: list[dict[str, Any]]
+    """One per seed: run, status, reason, seconds, score (the mean of its last evaluation)."""
+    median: float | None
+    """Of the scores."""
+    iqm: float | None
+    iqm_interval: list[float] | None
+    """95%; resamples runs."""
+    interrupted: bool = False
 
 
 def prepare_seeds(resolved: Resolved, plan: Plan, count: int, folder: str | Path | None) -> Path:
