@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from batchwright.tuning.judging import verdict
+from batchwright.tuning.judging import SIGNIFICANT, TWO_LOOKS_SIGNIFICANT, undecided, verdict
 from batchwright.tuning.response_surface import Surface, axes_of
 from batchwright.tuning.screening import SCREENING_PHASE, screen, screening_settings
 from batchwright.tuning.search_space import (
@@ -53,6 +53,8 @@ NETWORK = ("hidden", "activation")
 CONFIRMING_SEEDS = 2
 """Seeds that tell the best settings from lucky ones: one for all of them, one more for the better half."""
 NONE, LOCAL, SURFACE = "none", "local", "surface"
+LEAST_SEARCHED = 4
+"""Units of a joint search before any are kept for a second look of judging."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Strategy:
     """Whether bold changes of several numbers at once come before the phases."""
     lean: bool = False
     """Whether phases go in clear steps from the best setting so far, without the minor numbers."""
+    more_judging: int = 0
+    """Seeds more for the default and the likeliest winner, where the judging seeds leave it open."""
 
 
 def play(space: SearchSpace, defaults: Setting, strategy: Strategy) -> Generator[Step, Any, dict[str, Any]]:
@@ -124,9 +128,15 @@ def searched_names(space: SearchSpace, best: Setting, defaults: Setting) -> list
 
 
 def _search(space: SearchSpace, best: Setting, player: Player, strategy: Strategy) -> Moves:
-    """A small joint search around the best setting: phases in turn miss what numbers do together."""
+    """A small joint search around the best setting: phases in turn miss what numbers do together.
+
+    It leaves units for a second look of judging, unless that would leave it hardly any.
+    """
     names = searched_names(space, best, player.defaults)
-    room = (player.spare - confirming_units(strategy)) // len(strategy.tune_seeds)
+    spare = player.spare - confirming_units(strategy)
+    if spare >= LEAST_SEARCHED + 2 * strategy.more_judging:
+        spare -= 2 * strategy.more_judging
+    room = spare // len(strategy.tune_seeds)
     size = min(strategy.search_settings, room)
     if strategy.search == SURFACE:
         return (yield from _search_surface(space, best, player, strategy, size))
@@ -253,8 +263,18 @@ def _judge(player: Player, among: Sequence[Setting], strategy: Strategy) -> Gene
     # Seed by seed, so that a budget that ends early leaves the same seeds to all.
     units = tuple(UnitRequest(JUDGING_PHASE, setting, seed) for seed in strategy.judge_seeds for setting in judged)
     found = (yield Batch(units)) if len(judged) > 1 else []
-    lines = [found[at :: len(judged)] for at in range(len(judged))]
-    final = verdict(judged, [player.scores.of(setting) for setting in judged], lines)
+    lines = [list(found[at :: len(judged)]) for at in range(len(judged))]
+    scores = [player.scores.of(setting) for setting in judged]
+    significant = TWO_LOOKS_SIGNIFICANT if strategy.more_judging else SIGNIFICANT
+    final = verdict(judged, scores, lines, significant)
+    more_seeds = min(strategy.more_judging, (player.units_left - len(units)) // 2)
+    if more_seeds > 0 and (likeliest := undecided(final)):
+        pair, first = (0, likeliest), strategy.judge_seeds[-1] + 1
+        seeds = range(first, first + more_seeds)
+        more = yield Batch(tuple(UnitRequest(JUDGING_PHASE, judged[at], seed) for seed in seeds for at in pair))
+        for place, at in enumerate(pair):
+            lines[at] += more[place :: len(pair)]
+        final = verdict(judged, scores, lines, significant)
     yield Decision({"phase": JUDGING_PHASE, **final})
     return final
 
@@ -299,7 +319,7 @@ def most_units(space: SearchSpace, strategy: Strategy) -> dict[str, int]:
         needed[SEARCH_PHASE] = strategy.search_settings * seeds
     if strategy.confirmed:
         needed[CONFIRM_PHASE] = confirming_units(strategy)
-    return {**needed, JUDGING_PHASE: judging}
+    return {**needed, JUDGING_PHASE: judging + 2 * strategy.more_judging}
 
 
 def least_units(space: SearchSpace, strategy: Strategy) -> dict[str, int]:

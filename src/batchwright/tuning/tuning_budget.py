@@ -54,6 +54,8 @@ COMPILED_SHARE = 0.45
 """Of the settings of the joint search over a response surface, those that take a program of their own."""
 BEYOND_EDGE = 0.5
 """How often the best value of a number lies at the edge of its range, so that one beyond it is tried."""
+MORE_JUDGING = 3
+"""Seeds more where judging leaves it open."""
 LEAN_STEPS = 1.5
 """Steps along a number that a lean phase takes on average."""
 SEARCHED_GAMMAS = 2
@@ -146,7 +148,7 @@ def strategies(base: Strategy, free_seeds: bool, first_seed: int, narrow: bool =
         size = {NONE: 0, LOCAL: min(settings, 8)}.get(base.search, settings)
         confirmed = CONFIRMED if count == 1 else 0
         way = replace(base, grids=grids, tune_seeds=tune, search_settings=size, confirmed=confirmed)
-        way = replace(way, screened=base.search == SURFACE, lean=at == len(ways) - 1)
+        way = replace(way, screened=base.search == SURFACE, lean=at == len(ways) - 1, more_judging=MORE_JUDGING)
         found.append(replace(way, contestants=min(base.contestants, judged)))
     found = found[:-1] if narrow else found
     return [strategy for at, strategy in enumerate(found) if strategy not in found[:at]]

@@ -249,7 +249,8 @@ def _run(
     if final["winner"] is not None:
         counts = unit_counts(ledger)
         seen = [unit["seed"] for unit in ledger.units.values() if unit["phase"] != JUDGING_PHASE]
-        seeds = sorted(set(seen)), strategy.judge_seeds
+        judged = [unit["seed"] for unit in ledger.units.values() if unit["phase"] == JUDGING_PHASE]
+        seeds = sorted(set(seen)), sorted(set(judged))
         certificate = certify(final, header, seeds, counts, ledger.digest)
         settings = {**planner.settings(final["winner"]), "total_steps": header["unit_steps"]}
         path = write_tuned(folder, header["env"], settings, certificate)
