@@ -296,3 +296,37 @@ def test_the_score_is_the_area_under_the_curve_over_equal_steps() -> None:
     assert score_of([line(100, None)], 100, training_return) is None
     assert score_of([line(100, math.nan)], 100, training_return) is None
     assert score_of(curve, 400, lambda record: float(record["env_steps"])) == 250
+
+
+def judged_scores(gain: float) -> Score:
+    """Scores that depend on the seed alone on judging seeds, and `gain` on a learning rate of 1e-3."""
+
+    def score(numbers: dict[str, Any], seed: int) -> float:
+        better = numbers["learning_rate"] == 1e-3
+        luck = {1000: 2.0, 1001: -1.0, 1002: 1.0, 1003: 0.0, 1004: -2.0}.get(seed, 0.5 * (seed % 2))
+        return (10.0 if better else 0.0) if seed < 1000 else (gain + luck if better else -luck)
+
+    return score
+
+
+@pytest.mark.parametrize(("gain", "seeds", "wins"), [(6.0, 5, True), (1.5, 8, True), (-6.0, 5, False), (0.4, 8, False)])
+def test_where_the_judging_seeds_leave_it_open_more_are_trained_once(gain: float, seeds: int, wins: bool) -> None:
+    strategy = replace(STRATEGY, more_judging=3, contestants=2)
+    final, units, _ = drive(judged_scores(gain), strategy)
+    judged = [unit for unit in units if unit.phase == "judging"]
+    default = [unit.seed for unit in judged if unit.setting == {}]
+    assert default == list(range(1000, 1000 + seeds))
+    assert (final["winner"] is not None) is wins
+    likeliest = max(final["rows"][1:], key=lambda row: row["probability"])
+    assert len(likeliest["scores"]) == seeds
+    if wins:
+        assert f"over {seeds} fresh seeds" in final["reason"]
+    assert len(judged) == 2 * seeds
+
+
+def test_a_second_look_does_not_exceed_the_units_of_the_tuning() -> None:
+    whole = sum(most_units(SPACE, replace(STRATEGY, contestants=2)).values())
+    for units in range(whole - 3, whole + 8):
+        strategy = replace(STRATEGY, more_judging=3, contestants=2, units=units)
+        _, made, _ = drive(judged_scores(0.4), strategy)
+        assert len(made) <= units
