@@ -50,8 +50,8 @@ class TaskSpec:
     """Agents of each environment; empty where there is one, as in Gymnasium's. Spaces are those of one agent's row."""
     agent_groups: tuple[AgentGroup, ...] = ()
     """Agents with equal spaces."""
-    has_physics: bool = False
-    """Whether MuJoCo moves it: each environment holds a model of its own."""
+    simulator: str = ""
+    """`mujoco` or `box2d` where one moves it: each environment holds a world of its own."""
 
 
 def list_environments(word: str | None = None) -> list[EnvEntry]:
@@ -143,7 +143,7 @@ def _describe_gymnasium(name: str) -> TaskSpec | None:
             getattr(registration, "reward_threshold", None),
             vector_names(env),
             gymnasium_source.stacked_frames(env),
-            has_physics=gymnasium_source.has_physics(env),
+            simulator=gymnasium_source.simulator(env),
         )
     finally:
         close_env(env)
@@ -176,5 +176,5 @@ def _describe_envpool(name: str) -> TaskSpec:
         ("envpool",),
         envpool_source.reward_threshold(spec),
         stacked_frames=envpool_source.stacked_frames(spec, observation),
-        has_physics=envpool_source.has_physics(name),
+        simulator=envpool_source.simulator(name),
     )

@@ -53,9 +53,9 @@ def family(name: str) -> str:
     return str(registry.specs[name][0]).split(".")[1]
 
 
-def has_physics(name: str) -> bool:
-    """Whether MuJoCo moves an environment."""
-    return family(name) == "mujoco"
+def simulator(name: str) -> str:
+    """`mujoco` or `box2d` where one moves an environment, or nothing."""
+    return found if (found := family(name)) in ("mujoco", "box2d") else ""
 
 
 def pool_spec(name: str, env_kwargs: Mapping[str, Any]) -> Any:

@@ -198,10 +198,12 @@ def refuse_other_kinds(env: Any, name: str) -> None:
         raise UserError(f"{name} gave a {kind}, which is not a gymnasium.Env.")
 
 
-def has_physics(env: Any) -> bool:
-    """Whether MuJoCo moves an environment."""
-    model = getattr(env.unwrapped, "model", None) if hasattr(env, "unwrapped") else None
-    return type(model).__module__.startswith("mujoco")
+def simulator(env: Any) -> str:
+    """`mujoco` or `box2d` where one moves an environment, or nothing."""
+    bare = getattr(env, "unwrapped", None)
+    if type(getattr(bare, "model", None)).__module__.startswith("mujoco"):
+        return "mujoco"
+    return "box2d" if type(getattr(bare, "world", None)).__module__.startswith("Box2D") else ""
 
 
 def stacked_frames(env: Any) -> int:

@@ -33,7 +33,7 @@ def task_facts(spec: TaskSpec) -> TaskFacts:
         hybrid=len({isinstance(leaf, spaces.Box) for path, leaf in spaces.leaves(spec.action) if path != (GROUP,)}) > 1,
         reward_names=spec.reward_names,
         stacked_frames=spec.stacked_frames if len(found) == 1 else 1,
-        has_physics=spec.has_physics,
+        simulator=spec.simulator,
         agents=spec.agents,
         agent_groups=tuple(f"{group.name} ({named_agents(group.agents)})" for group in spec.agent_groups),
     )

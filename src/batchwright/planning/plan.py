@@ -50,13 +50,13 @@ class TaskFacts:
     """Agents of each environment; empty where there is one."""
     agent_groups: tuple[str, ...] = ()
     """Groups of agents with equal spaces, with their agents as text."""
-    has_physics: bool = False
-    """Whether MuJoCo moves it: each environment holds a model of its own."""
+    simulator: str = ""
+    """`mujoco` or `box2d` where one moves it: each environment holds a world of its own."""
 
     def to_dict(self) -> dict[str, Any]:
         """The known facts, in the form of `plan.json`."""
         known = {name: value for name, value in vars(self).items() if value is not None}
-        often_none = ("agents", "agent_groups", "has_physics")
+        often_none = ("agents", "agent_groups", "simulator")
         known = {name: value for name, value in known.items() if value or name not in often_none}
         return known | ({"obs_shape": list(self.obs_shape)} if self.obs_shape is not None else {})
 
@@ -168,7 +168,7 @@ def _task_from_dict(record: Any) -> TaskFacts:
         "real_observations": (bool,), "wide_observations": (bool,),
         "action_size": (int,), "episode_steps": (int, float), "stacked_frames": (int,),
         "obs_shape": (list, tuple), "reward_names": (list, tuple), "agents": (list, tuple),
-        "agent_groups": (list, tuple), "has_physics": (bool,),
+        "agent_groups": (list, tuple), "simulator": (str,),
         "probed_components": (list, tuple), "component_spreads": (list, tuple), "probed_steps": (int,),
     }  # fmt: skip
     if not isinstance(record, dict):

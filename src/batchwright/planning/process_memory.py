@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from batchwright.config.schema import REPLAY
 from batchwright.core.errors import UserError
 from batchwright.core.machine import Machine
 from batchwright.planning.ledger import Ledger
@@ -16,7 +17,7 @@ from batchwright.planning.network_plan import CONV_FEATURES, conv_layers_for, im
 from batchwright.planning.plan import TaskFacts
 from batchwright.planning.quantity import counted
 
-PROCESS_BYTES = {"sac": 430 * MIB, "td3": 430 * MIB, "dqn": 290 * MIB, "a2c": 440 * MIB}
+PROCESS_BYTES = {"sac": 430 * MIB, "td3": 430 * MIB, "dqn": 290 * MIB, "a2c": 440 * MIB, "reinforce": 430 * MIB}
 ON_POLICY_BYTES = 520 * MIB
 """Peak of the smallest runs on a CPU: Python, JAX, and compiling their programs (benchmarks/forecasts.py).
 
@@ -26,9 +27,13 @@ ENGINE_BYTES = {"jax": 120 * MIB, "envpool": 140 * MIB, "auto": 140 * MIB}
 """What an engine adds: a compiled rollout, or the library; EnvPool's where the engine is not chosen yet."""
 WORKER_BYTES = 90 * MIB
 """A guess: one process that steps environments, with Python, NumPy and Gymnasium."""
-ENV_BYTES, IMAGE_ENV_BYTES, PHYSICS_ENV_BYTES = MIB // 64, 3 * MIB // 2, 9 * MIB // 10
-"""One environment that returns numbers, or images, or is moved by MuJoCo (benchmarks/forecasts.py)."""
-PHYSICS_BYTES = 30 * MIB
+REPLAY_ENVPOOL_BYTES = 70 * MIB
+"""More, where a replay algorithm drives EnvPool."""
+ENV_BYTES, IMAGE_ENV_BYTES = MIB // 64, 3 * MIB // 2
+"""One environment that returns numbers, or images (benchmarks/forecasts.py)."""
+WORLD_BYTES = {"mujoco": 9 * MIB // 10, "box2d": 9 * MIB // 50}
+"""The world of one environment in a simulator."""
+MUJOCO_BYTES = 30 * MIB
 """What MuJoCo's library adds."""
 PIECE_ROWS, PIECE_IMAGES = 2048, 32
 """Rows whose gradient is computed at once (on_policy_update.py)."""
@@ -166,7 +171,9 @@ def settle_process(ledger: Ledger, task: TaskFacts, machine: Machine) -> tuple[i
     """Settles interpreter and libraries, environments and workers; returns their bytes and their names."""
     engine = str(ledger.stated("engine") or "auto")
     process = PROCESS_BYTES.get(ledger.config.algo, ON_POLICY_BYTES) + ENGINE_BYTES.get(engine, 0)
-    process += PHYSICS_BYTES * task.has_physics
+    process += MUJOCO_BYTES * (task.simulator == "mujoco")
+    if ledger.config.regime == REPLAY and engine in ("envpool", "auto"):
+        process += REPLAY_ENVPOOL_BYTES
     parts = f"{show_bytes(process)}: Python, JAX and its compiler, engine {engine}; measured on the smallest runs"
     count = ledger.quantities.get("processes")
     if count is not None:
@@ -174,7 +181,7 @@ def settle_process(ledger: Ledger, task: TaskFacts, machine: Machine) -> tuple[i
         parts = f"{count.value} processes on one machine, each {parts}"
     ledger.settle("process_bytes", process, "bytes", parts)
     envs = int(ledger.quantities["num_envs"].value or 1)
-    each = IMAGE_ENV_BYTES if _is_image(task) else PHYSICS_ENV_BYTES if task.has_physics else ENV_BYTES
+    each = IMAGE_ENV_BYTES if _is_image(task) else WORLD_BYTES.get(task.simulator, ENV_BYTES)
     workers = {"gymnasium-async": envs, "gymnasium-split": min(envs, machine.cores) - 1}.get(engine, 0)
     total, why = envs * each, f"{counted(envs, 'env')} x {show_bytes(each)}"
     if engine == "jax":
