@@ -22,7 +22,7 @@ from forecast_tables import batch_sweep, forecasts, noise
 from markdown_table import figure, measured_on, table
 from memory_tables import memory_beside_sb3
 from process_tables import processes
-from tuning_tables import against, kills, measure, surfaces
+from tuning_tables import against, beside_zoo, kills, measure, surfaces
 
 HERE = Path(__file__).resolve().parent
 COMPARED_WITH = ("sb3 usual", "sb3 envpool", "sbx usual", "sbx envpool")
@@ -759,17 +759,12 @@ SECTIONS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
         "--json benchmarks/results/lerobot_claims.json",
         lerobot_claims,
     ),
+    ("Tuning: against other tuners", "tune_against.json", "python benchmarks/tune_against.py", against),
     (
-        "Tuning: against other tuners",
-        "tune_against_screening.json",
-        "python benchmarks/tune_against.py --judge-from 9300 --output benchmarks/results/tune_against_screening.json",
-        against,
-    ),
-    (
-        "Tuning: against other tuners, the playbook before",
-        "tune_against.json",
-        "python benchmarks/tune_against.py",
-        against,
+        "Tuning: beside the Zoo",
+        "tune_beside_zoo.json",
+        "python benchmarks/tune_beside_zoo.py --peers-python PYTHON",
+        beside_zoo,
     ),
     ("Tuning: searches on random surfaces", "tune_surfaces.json", "python benchmarks/tune_surfaces.py", surfaces),
     ("Tuning: what it promises", "tune_measure.json", "python benchmarks/tune_measure.py", measure),
