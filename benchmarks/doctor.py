@@ -17,9 +17,11 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import math
 import re
 import shutil
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
@@ -64,17 +66,20 @@ def healthy_key(base: str) -> str:
 class Trainer:
     """Trains runs in one process: programs of equal shapes are compiled once."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, minutes: float = math.inf) -> None:
         from batchwright.api import set_up_jax
         from batchwright.runs.shared_programs import SharedPrograms
 
         set_up_jax()
         self.root, self.programs = root, SharedPrograms()
+        self.until = time.monotonic() + 60 * minutes
 
     def run(self, key: str, base: Base, seed: int, fault: Fault | None = None, **more: Any) -> None:
         """One run, unless it is there already or another process has it; one that is refused has no outcome."""
         from batchwright.core.errors import UserError
 
+        if time.monotonic() > self.until:
+            return
         folder = folder_of(self.root, key, seed)
         try:
             folder.mkdir(parents=True)
@@ -335,6 +340,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/doctor"))
     parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("--only", nargs="+", default=[])
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no run after so many")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--all", action="store_true", help="name every error")
     parser.add_argument("--backwards", action="store_true", help="the last first: for a second process beside one")
@@ -356,7 +362,7 @@ def main() -> None:
             report = {"measured": f"{datetime.now():%Y-%m-%d}", "sets": earlier | sets}
             stated.json.write_text(json.dumps(report, indent=1) + "\n")
         return
-    trainer = Trainer(stated.runs / stated.chosen)
+    trainer = Trainer(stated.runs / stated.chosen, stated.minutes)
     if stated.what == "train":
         train(trainer, stated.chosen, seeds, wanted, stated.backwards)
     else:
