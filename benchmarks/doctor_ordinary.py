@@ -89,18 +89,19 @@ Grades = tuple[float, ...]
 class Planner:
     """Makes the faults of one base: a list of numbers, each with the findings that name it."""
 
-    def __init__(self, base: str, settings: dict[str, Any], kind: str) -> None:
-        self.base, self.settings, self.kind = base, settings, kind
+    def __init__(self, base: str, settings: dict[str, Any], kind: str, rate: float | None = None) -> None:
+        self.base, self.settings, self.kind, self.rate = base, settings, kind, rate or RATES[base]
 
     def one(self, name: str, grade: str, accepted: str, kind: str | None = None, **change: Any) -> Fault:
         return Fault(name, grade, kind or self.kind, self.base, tuple(accepted.split()), change)
 
     def rates(self, up: Grades, down: Grades) -> Iterator[Fault]:
-        rate = RATES[self.base]
         for factor in up:
-            yield Fault("learning rate", f"x {factor:g}", NUMBERS, self.base, LR_HIGH, {"learning_rate": rate * factor})
+            change = {"learning_rate": self.rate * factor}
+            yield Fault("learning rate", f"x {factor:g}", NUMBERS, self.base, LR_HIGH, change)
         for factor in down:
-            yield Fault("learning rate", f"/ {factor:g}", NUMBERS, self.base, LR_LOW, {"learning_rate": rate / factor})
+            change = {"learning_rate": self.rate / factor}
+            yield Fault("learning rate", f"/ {factor:g}", NUMBERS, self.base, LR_LOW, change)
 
     def gammas(self, *gammas: float) -> Iterator[Fault]:
         for gamma in gammas:

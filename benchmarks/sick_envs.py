@@ -322,6 +322,73 @@ class Catch(JaxTask):
         return jnp.stack([state[0], state[1], 10 * state[2], state[3]])
 
 
+class Lane(JaxTask):
+    """A vehicle that steers along a winding lane of half width 1: 1 for each step until it leaves the lane."""
+
+    observation = box(-np.inf, np.inf, (4,))
+    action = Discrete(3)
+    max_episode_steps = 200
+
+    def init(self, key: Any) -> Any:
+        start = jax.random.uniform(key, (3,), jnp.float32, -0.3, 0.3)
+        return jnp.stack([start[0], 0.3 * start[1], jnp.float32(0), 0.05 * start[2]])  # offset, heading, turn, bend
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        offset, heading, turn, bend = state
+        bend = jnp.clip(0.97 * bend + 0.008 * jax.random.normal(key), -0.06, 0.06)
+        turn = 0.7 * turn + 0.025 * (jnp.asarray(action, jnp.float32) - 1.0)
+        heading = heading + turn - bend
+        offset = offset + 0.25 * jnp.sin(heading)
+        return jnp.stack([offset, heading, turn, bend]), jnp.float32(1), jnp.abs(offset) > 1.0
+
+    def observe(self, state: Any) -> Any:
+        return jnp.stack([state[0], 3 * state[1], 10 * state[2], 20 * state[3]])
+
+
+class Collect(JaxTask):
+    """A walker on a square that moves in four directions or rests: 1 for each fruit, and the next lies elsewhere."""
+
+    observation = box(-np.inf, np.inf, (4,))
+    action = Discrete(5)
+    max_episode_steps = 60
+
+    def init(self, key: Any) -> Any:
+        return jax.random.uniform(key, (2, 2), jnp.float32, -1.0, 1.0)
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        moves = jnp.asarray([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]], jnp.float32)
+        at, fruit = jnp.clip(state[0] + 0.15 * moves[action], -1.0, 1.0), state[1]
+        found = jnp.abs(at - fruit).max() < 0.15
+        fruit = jnp.where(found, jax.random.uniform(key, (2,), jnp.float32, -1.0, 1.0), fruit)
+        return jnp.stack([at, fruit]), found.astype(jnp.float32), jnp.bool_(False)
+
+    def observe(self, state: Any) -> Any:
+        return jnp.concatenate([state[0], state[1] - state[0]])
+
+
+class Chase(JaxTask):
+    """A point that is driven by two speeds and chases one that circles: up to 1 a step, the nearer the more."""
+
+    observation = box(-np.inf, np.inf, (6,))
+    action = box(-1.0, 1.0, (2,))
+    max_episode_steps = 80
+
+    def init(self, key: Any) -> Any:
+        start = jax.random.uniform(key, (3,), jnp.float32, -1.0, 1.0)
+        return jnp.stack([start[0], start[1], jnp.pi * start[2], jnp.sign(start[2])])  # place, angle, sense
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        at = jnp.clip(state[:2] + 0.15 * jnp.clip(action, -1.0, 1.0), -1.5, 1.5)
+        angle = state[2] + 0.12 * state[3]
+        target = jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+        reward = jnp.exp(-3.0 * jnp.sqrt(jnp.square(at - target).sum() + 1e-6))
+        return jnp.concatenate([at, jnp.stack([angle, state[3]])]), reward, jnp.bool_(False)
+
+    def observe(self, state: Any) -> Any:
+        target = jnp.stack([jnp.cos(state[2]), jnp.sin(state[2])])
+        return jnp.concatenate([state[:2], target - state[:2], state[3:] * jnp.stack([target[1], target[0]])])
+
+
 class ConstantReturn(Wrapped):
     """Every step pays 1 and every episode is as long: nothing tells one from another."""
 
@@ -330,11 +397,15 @@ class ConstantReturn(Wrapped):
         return after, jnp.ones_like(reward), terminated
 
 
-OTHER_TASKS: dict[str, Callable[[], JaxTask]] = {"point": PointMass, "catch": Catch}
+OTHER_TASKS: dict[str, Callable[[], JaxTask]] = {
+    "point": PointMass,
+    "catch": Catch,
+    "lane": Lane,
+    "collect": Collect,
+    "chase": Chase,
+}
 """Tasks of this file, which the thresholds of the doctor were not set on."""
-BY_NAME = {
-    "point": "point",
-    "catch": "catch",
+BY_NAME = {name: name for name in OTHER_TASKS} | {
     "cartpole": "CartPole-v1",
     "pendulum": "Pendulum-v1",
     "acrobot": "Acrobot-v1",
@@ -372,6 +443,18 @@ def point() -> JaxTask:
 
 def catch() -> JaxTask:
     return Catch()
+
+
+def lane() -> JaxTask:
+    return Lane()
+
+
+def collect() -> JaxTask:
+    return Collect()
+
+
+def chase() -> JaxTask:
+    return Chase()
 
 
 def constant() -> JaxTask:

@@ -63,6 +63,8 @@ def entropy_collapse(history: RunHistory) -> Finding | None:
         _more_entropy(history, coef),
         {"entropy_start": start, "entropy_now": float(finite[-1]), "share_of_run": when, "entropy_coef": coef},
         began=history.iteration_at(int(np.flatnonzero(np.isfinite(entropy))[below[0]])),
+        hint=True,
+        seen=True,
     )
 
 

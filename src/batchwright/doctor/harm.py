@@ -15,16 +15,20 @@ SETTLED = 0.1
 """Share of the range of returns."""
 FALLEN = 0.5
 """Share of the range of returns."""
+RISING, SINCE = 0.15, 0.6
+"""Share of the range of returns that a slow run gains in the last part of its record, and where that part begins."""
+LATE = 0.4
+"""Part of the record before which a run that is not slow has half of its gain."""
 EXPECTED_GAIN, FULL_AFTER = 0.7, 0.4
 """Share of a preset's gain that a run should have, and the share of the preset's steps from which on."""
 LEAST_STEPS_SHARE = 0.15
-NEARLY = 0.5
-"""Share of the expected gain."""
+UNLUCKY = 0.6
+"""Share of the expected gain that unlucky seeds of all algorithms but PPO have, whose presets are steadier."""
 FAR_BELOW = 0.35
 """Share of the gain of the preset that a run uses."""
-COMPARABLE = 0.1
-"""Returns below this share of a preset's in another environment have another unit."""
-SOLVED_SHARE, FAR_FROM_SOLVED = 0.8, 0.35
+COMPARABLE, MOST_GAIN = 0.1, 1.5
+"""Returns below this share of a preset's in another environment have another unit, and so have gains above this one."""
+SOLVED_SHARE, FAR_FROM_SOLVED = 0.8, 0.3
 """Shares of the way from random actions to a solved task."""
 HEALTHY, OPEN, SHORT, HARMED = "healthy", "open", "short", "harmed"
 
@@ -41,23 +45,20 @@ class Verdict:
     """The evidence in one sentence; empty where there is none."""
     gained: float | None = None
     """The share of the preset's gain in return; None where there is no preset to compare with."""
-    nearly: bool = False
-    """Whether a harmed run has at least half of what is expected of it: seeds differ by as much, except those of PPO,
-    whose presets are steadier."""
 
 
 def verdict(history: RunHistory) -> Verdict:
-    """The return against its own noise, its own best, and what a tuned preset reached."""
+    """The return against what is known of the task, its own noise and its own best."""
     if any(event.get("kind") in ("non-finite", "diverged") for event in history.events):
         return Verdict(HARMED, "numbers were not finite")
-    known = against_preset(history)
-    if known is not None:
+    known = against_preset(history) or against_solved(history)
+    if known is not None and known.state in (HEALTHY, HARMED):
         return known
     if stuck(history) is not None:
         return Verdict(HARMED, "the return has not risen by more than its noise")
-    if has_fallen(history):
+    if known is None and has_fallen(history):
         return Verdict(HARMED, "the return has lost half of its range")
-    return against_solved(history) or Verdict(OPEN)
+    return known or Verdict(OPEN)
 
 
 def against_solved(history: RunHistory) -> Verdict | None:
@@ -88,15 +89,14 @@ def against_preset(history: RunHistory) -> Verdict | None:
         return None
     gained = (last - first) / (known.reached - first)
     expected = EXPECTED_GAIN * min(1.0, steps / known.steps / FULL_AFTER)
-    if gained >= expected and not known.same_env:
+    if gained >= expected and not known.same_env and not SOLVED_SHARE <= gained <= MOST_GAIN:
         return None  # the rewards of another environment may have another scale
-    state = HEALTHY if gained >= expected else HARMED
+    least = expected * (1.0 if history.facts.get("algo") == "ppo" else UNLUCKY)
     return Verdict(
-        state,
+        HEALTHY if gained >= expected else OPEN if gained >= least else HARMED,
         f"the return has risen from {figure(first)} to {figure(last)} in {figure(steps)} steps; preset {known.preset} "
         f"reached {figure(known.reached)} in {known.steps}",
         gained,
-        nearly=gained >= NEARLY * expected and history.facts.get("algo") != "ppo",
     )
 
 
@@ -105,7 +105,7 @@ def below_preset(history: RunHistory) -> Finding | None:
     found, known = verdict(history), history.facts.known_result
     if found.state != HARMED or found.gained is None or known is None:
         return None
-    uses_it = bool(history.facts.from_preset)
+    uses_it = bool(history.facts.from_preset) and known.same_env
     return Finding(
         "below-preset",
         WARNING if uses_it and found.gained < FAR_BELOW else NOTE,
@@ -128,6 +128,17 @@ def has_settled(history: RunHistory) -> bool:
     span = float(curve.max() - curve.min()) or 1.0
     middle, late = float(curve[len(curve) // 2 :][:3].mean()), float(curve[-3:].mean())
     return abs(late - middle) < SETTLED * span and float(curve.max()) - late < SETTLED * span
+
+
+def is_slow(history: RunHistory) -> bool:
+    """Whether the return has risen late and rises still: it would have gone further, or would have sooner."""
+    curve = smoothed(history)
+    if len(curve) < 6 or history.share_done < 0.5:
+        return False
+    span = float(curve.max() - curve.min()) or 1.0
+    first, last, at = float(curve[:2].mean()), float(curve[-2:].mean()), int(SINCE * len(curve))
+    half = int(np.argmax(curve >= (first + last) / 2)) / len(curve)
+    return half >= LATE and last - float(curve[at : at + 3].mean()) > RISING * span
 
 
 def has_fallen(history: RunHistory) -> bool:

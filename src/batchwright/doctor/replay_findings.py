@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from batchwright.doctor.finding import DANGER, MEASURED, NOTE, WARNING, Finding, figure, flag
+from batchwright.doctor.levers import stated_numbers
 from batchwright.doctor.reference_ranges import advised_learning_rate
 from batchwright.doctor.run_history import RunHistory
 from batchwright.doctor.value_level import BEHIND, per_step_reward, value_level
@@ -18,6 +19,8 @@ LARGE_VALUES, SMALL_VALUES = 3e3, 0.3
 """What single rewards add up to within the horizon: beyond these, temperatures and Huber limits of usual size fail."""
 FEW_TARGETS, ENOUGH_TARGETS = 8, 50
 """Times that a target follows its critic in a run: SAC on Pendulum learns with 27, DQN on CartPole with 117."""
+FEW_UPDATES = ("replay-ratio", "warm-up-too-long")
+"""Stated numbers that explain why a target has hardly followed."""
 RRD_PAPER = "Ren et al., 2022 (arXiv:2111.13485)"
 
 
@@ -82,6 +85,8 @@ def target_lag(history: RunHistory) -> Finding | None:
         return None
     followed = updates * polyak / every
     if followed >= FEW_TARGETS or level.ratio >= BEHIND or "updates_per_target" in history.facts.from_preset:
+        return None
+    if any(one.name in FEW_UPDATES for one in stated_numbers(history)):
         return None
     copies = max(1, int(updates * polyak / ENOUGH_TARGETS))
     faster = flag("updates_per_target", copies) if polyak == 1 else flag("polyak", min(1.0, ENOUGH_TARGETS / updates))

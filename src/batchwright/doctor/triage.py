@@ -24,8 +24,8 @@ from batchwright.doctor import (
     scale_findings,
     value_findings,
 )
-from batchwright.doctor.finding import NOTE, Finding
-from batchwright.doctor.harm import HARMED, HEALTHY, SHORT, has_settled, verdict
+from batchwright.doctor.finding import DANGER, NOTE, Finding
+from batchwright.doctor.harm import HARMED, HEALTHY, OPEN, SHORT, has_settled, is_slow, verdict
 from batchwright.doctor.levers import LEVER_FINDINGS, stated_numbers
 from batchwright.doctor.run_history import Facts, RunHistory
 
@@ -193,8 +193,12 @@ CONTRADICTIONS: tuple[set[str], ...] = (
 """Pairs whose remedies undo each other."""
 CLEAR_HINT = 0.62
 """Confidence of a hint that is an alarm although the return has risen."""
-NEARLY_HINT = 0.7
-"""The same where a run has at least half of what its preset makes expect."""
+SLOW_CAUSES = frozenset(
+    {"learning-rate-too-low", "gradient-clip-too-tight", "clip-range-too-small", "too-few-updates", "rollout-too-large"}
+    | {"too-few-minibatches", "replay-ratio", "target-too-slow", "huber-limit-too-small", "warm-up-too-long"}
+    | {"reward-rate-too-low"}
+)
+"""Findings that are alarms in a run whose return has risen late and rises still."""
 EXPLAINED_BY = 0.5
 """A consequence scores at most this share of its cause."""
 
@@ -233,31 +237,29 @@ def one_of_each(found: Sequence[Finding]) -> list[Finding]:
 def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
     """Alarms that the return speaks for; all others become notes.
 
-    A run that does as well as its preset needs no change. One that is harmed has all its findings. In between, where
-    nothing is known to compare with, a stated number is a hint, and so is what the record shows unless it is clear and
-    the return still moves. Far from a solved task, or not far below a preset, a number that is clearly off counts.
+    A run that does as well as its preset, or has solved its task, needs no change. One that is harmed has all its
+    findings. In between, an odd number is a note unless the return shows what it would cause.
     """
     if not any(finding.alarm for finding in found):
         return list(found)
     judged = verdict(history)
-    if judged.state == HARMED and not judged.nearly:
+    if judged.state == HARMED:
         return list(found)
-    if judged.state in (HARMED, SHORT):
-        least = NEARLY_HINT if judged.nearly else CLEAR_HINT
-        traits = {one.name for one in found if judged.nearly and one.seen} - LEVER_FINDINGS
-        return [
-            one if not one.hint or one.confidence >= least or one.name in traits else replace(one, severity=NOTE)
-            for one in found
-        ]
-    if judged.state == HEALTHY:
-        return [
-            one if one.name in WHATEVER_THE_RETURN and not one.hint else replace(one, severity=NOTE) for one in found
-        ]
-    moves = not has_settled(history)
-    return [
-        one if not one.hint or (one.seen and moves and one.confidence >= CLEAR_HINT) else replace(one, severity=NOTE)
-        for one in found
-    ]
+    unknown = judged.state == OPEN and judged.gained is None
+    slow, moves = unknown and is_slow(history), unknown and not has_settled(history)
+
+    def counts(one: Finding) -> bool:
+        if one.name in WHATEVER_THE_RETURN and not one.hint:
+            return True
+        if judged.state == HEALTHY or (one.hint and one.confidence < CLEAR_HINT):
+            return False
+        if judged.state == SHORT or (slow and one.name in SLOW_CAUSES):
+            return True
+        if one.name in LEVER_FINDINGS and one.severity < DANGER:
+            return False
+        return not one.hint or (one.seen and moves)
+
+    return [one if counts(one) else replace(one, severity=NOTE) for one in found]
 
 
 def without_contradictions(ranked: Sequence[Finding]) -> list[Finding]:

@@ -79,7 +79,7 @@ def gamma_too_long(history: RunHistory) -> Finding | None:
         f"{HORIZON}: gamma up to 1 - 1/T",
         (flag("gamma", better),),
         {"gamma": gamma, "horizon_steps": None if np.isinf(horizon) else horizon, "episode_steps": steps},
-        hint=not poor_values,
+        hint=True,
     )
 
 
