@@ -176,7 +176,8 @@ STANDS_STILL = {"episode_return": lambda k: 20.0 + k % 3}
     ],
 )
 def test_a_stated_number_alone_is_a_hint_until_the_record_shows_harm(facts: dict[str, Any]) -> None:
-    harmless, harmed = examine(history(facts)), examine(history(facts, **STANDS_STILL))
+    learned = {"episode_return": lambda k: 20.0 + 10.0 * min(k, 20)}
+    harmless, harmed = examine(history(facts, **learned)), examine(history(facts, **STANDS_STILL))
     hints = {one.name for one in harmless if one.hint}
     assert hints and not [one.name for one in harmless if one.alarm]
     assert hints & {one.name for one in harmed if one.alarm}

@@ -1,0 +1,106 @@
+"""Which runs are harmed, and which findings are alarms in runs whose return is neither good nor bad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from synthetic_runs import HEALTHY_FACTS, healthy, history
+
+from batchwright.api import plan
+from batchwright.doctor.harm import HARMED, HEALTHY, OPEN, below_preset, is_slow, verdict
+from batchwright.doctor.reference_plan import KnownResult
+from batchwright.doctor.run_history import Facts, RunHistory, facts_of
+from batchwright.doctor.triage import examine
+
+Returns = Callable[[int], float]
+
+
+def soon(k: int) -> float:
+    """All of the gain in the first half."""
+    return 20.0 + 10.0 * min(k, 20)
+
+
+def late(k: int) -> float:
+    """Most of the gain at the end, where it goes on."""
+    return 20.0 + 10.0 * max(0, k - 19)
+
+
+def swinging(k: int) -> float:
+    """Up, and halfway down again."""
+    return 20.0 + 200.0 * (k / 20 if k < 20 else max(0.4, 2 - k / 20))
+
+
+def alarms(run: RunHistory) -> list[str]:
+    return [one.name for one in examine(run) if one.alarm]
+
+
+def of_preset(algo: str, last: float, same_env: bool = True) -> RunHistory:
+    """A return that rises steadily to `last`, beside a preset that reached 500 from 20."""
+    facts = Facts(
+        HEALTHY_FACTS | {"algo": algo},
+        from_preset=frozenset({"learning_rate"}),
+        known_result=KnownResult(f"{algo}-cartpole", 500.0, 80_000, same_env),
+    )
+    return RunHistory([healthy(k) | {"episode_return": 20.0 + (last - 20.0) * k / 39} for k in range(40)], facts)
+
+
+@pytest.mark.parametrize(("returns", "slow"), [(soon, False), (late, True), (lambda k: 20.0 + 5.0 * k, True)])
+def test_a_run_is_slow_where_its_return_rises_late_and_still(returns: Returns, slow: bool) -> None:
+    assert is_slow(history(episode_return=returns)) is slow
+
+
+@pytest.mark.parametrize("returns", [soon, late])
+def test_a_number_that_makes_learning_slow_is_an_alarm_in_a_slow_run(returns: Returns) -> None:
+    found = alarms(history({"rollout_transitions": 65_536, "iterations": 3}, episode_return=returns))
+    assert found == (["rollout-too-large"] if returns is late else [])
+
+
+def test_a_number_that_does_not_make_learning_slow_stays_a_note_in_a_slow_run() -> None:
+    run = history({"gamma": 0.5, "clip_range": 2.0}, episode_return=late)
+    assert {"gamma-too-myopic", "clip-range-too-large"} <= {one.name for one in examine(run)} and alarms(run) == []
+
+
+@pytest.mark.parametrize(("algo", "state"), [("ppo", HARMED), ("dqn", OPEN)])
+def test_unlucky_seeds_of_other_algorithms_than_ppo_are_not_harmed(algo: str, state: str) -> None:
+    assert verdict(of_preset(algo, 270.0)).state == state
+    assert verdict(of_preset(algo, 120.0)).state == HARMED
+    assert verdict(of_preset(algo, 450.0)).state == HEALTHY
+
+
+def test_a_return_that_falls_is_no_harm_where_it_is_as_good_as_that_of_unlucky_seeds() -> None:
+    facts = HEALTHY_FACTS | {"algo": "dqn"}
+    records = [healthy(k) | {"episode_return": 2.5 * swinging(k)} for k in range(40)]
+    known = Facts(facts, known_result=KnownResult("dqn-cartpole", 500.0, 80_000, same_env=True))
+    assert verdict(RunHistory(records, known)).state == OPEN
+    assert verdict(RunHistory(records, Facts(facts))).state == HARMED
+
+
+def test_an_explained_variance_alone_makes_a_long_horizon_no_alarm() -> None:
+    run = history({"gamma": 0.99999}, explained_variance=0.1, episode_return=soon)
+    assert "gamma-too-long" in {one.name for one in examine(run)} and alarms(run) == []
+
+
+def test_a_deterministic_policy_is_no_alarm_where_the_return_stays_at_its_best() -> None:
+    entropy = {"entropy": lambda k: 0.69 if k < 8 else 0.001}
+    settled = history(episode_return=lambda k: 20.0 + 20.0 * min(k, 8), **entropy)
+    assert "entropy-collapse" in {one.name for one in examine(settled)} and alarms(settled) == []
+
+
+def test_a_return_below_a_preset_of_another_environment_is_no_alarm_by_itself() -> None:
+    own, other = (below_preset(of_preset("dqn", 100.0, same_env)) for same_env in (True, False))
+    assert own is not None and own.alarm and other is not None and not other.alarm
+
+
+def test_a_target_is_not_blamed_for_updates_that_the_user_made_few() -> None:
+    metrics: dict[str, Any] = {"q_mean": 5.0, "updates_total": 300.0, "terminated_share": 1.0, "episode_length": 100.0}
+    records = [
+        {"iteration": k, "env_steps": 1000 * (k + 1), "episode_return": 100.0 + k % 3} | metrics for k in range(40)
+    ]
+    named = []
+    for updates in ({}, {"updates_per_iteration": 8}):
+        run = {"algo": "dqn", "preset": "none", "total_steps": 40_000, "rollout_steps": 1000}
+        made = plan("LunarLander-v3", **run | updates)
+        named.append([one.name for one in examine(RunHistory(records, facts_of(made)))])
+    assert "target-too-slow" in named[0] and "target-too-slow" not in named[1] and "replay-ratio" in named[1]
