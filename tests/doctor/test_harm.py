@@ -51,6 +51,14 @@ def test_a_run_is_slow_where_its_return_rises_late_and_still(returns: Returns, s
     assert is_slow(history(episode_return=returns)) is slow
 
 
+def test_random_actions_at_first_make_no_run_slow() -> None:
+    def returns(k: int) -> float:
+        return 20.0 + 20.0 * min(max(0, k - 20), 8)
+
+    assert is_slow(history(episode_return=returns))
+    assert not is_slow(history({"warmup_steps": 20_000, "total_steps": 40_000}, episode_return=returns))
+
+
 @pytest.mark.parametrize("returns", [soon, late])
 def test_a_number_that_makes_learning_slow_is_an_alarm_in_a_slow_run(returns: Returns) -> None:
     found = alarms(history({"rollout_transitions": 65_536, "iterations": 3}, episode_return=returns))
@@ -86,6 +94,12 @@ def test_a_deterministic_policy_is_no_alarm_where_the_return_stays_at_its_best()
     entropy = {"entropy": lambda k: 0.69 if k < 8 else 0.001}
     settled = history(episode_return=lambda k: 20.0 + 20.0 * min(k, 8), **entropy)
     assert "entropy-collapse" in {one.name for one in examine(settled)} and alarms(settled) == []
+
+
+@pytest.mark.parametrize(("returns", "named"), [(soon, []), (late, ["learning-rate-too-high"])])
+def test_a_huge_learning_rate_is_an_alarm_while_the_return_moves(returns: Returns, named: list[str]) -> None:
+    run = history({"learning_rate": 0.03}, learning_rate=0.03, kl=0.1, clip_fraction=0.4, episode_return=returns)
+    assert alarms(run) == named
 
 
 def test_a_return_below_a_preset_of_another_environment_is_no_alarm_by_itself() -> None:

@@ -56,7 +56,7 @@ def verdict(history: RunHistory) -> Verdict:
         return known
     if stuck(history) is not None:
         return Verdict(HARMED, "the return has not risen by more than its noise")
-    if known is None and has_fallen(history):
+    if (known is None or known.gained is None) and has_fallen(history):
         return Verdict(HARMED, "the return has lost half of its range")
     return known or Verdict(OPEN)
 
@@ -131,8 +131,9 @@ def has_settled(history: RunHistory) -> bool:
 
 
 def is_slow(history: RunHistory) -> bool:
-    """Whether the return has risen late and rises still: it would have gone further, or would have sooner."""
-    curve = smoothed(history)
+    """Whether the return has risen late and rises still, counted from the end of random actions of replay training."""
+    warm_up, total = history.facts.number("warmup_steps"), history.facts.number("total_steps")
+    curve = smoothed(history, min(0.9, warm_up / total) if warm_up and total else 0.0)
     if len(curve) < 6 or history.share_done < 0.5:
         return False
     span = float(curve.max() - curve.min()) or 1.0

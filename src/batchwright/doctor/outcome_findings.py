@@ -12,9 +12,10 @@ LEAST_ITERATIONS = 10
 SMOOTHED_PARTS = 20
 
 
-def smoothed(history: RunHistory) -> Column:
-    """The returns as at most 20 block means: the shape of the curve without its noise."""
+def smoothed(history: RunHistory, since: float = 0.0) -> Column:
+    """The returns as at most 20 block means: the shape of the curve without its noise, from a fraction on."""
     returns = history.returns()
+    returns = returns[int(since * len(returns)) :]
     if len(returns) < 2:
         return returns
     return np.array([part.mean() for part in np.array_split(returns, min(SMOOTHED_PARTS, len(returns)))])

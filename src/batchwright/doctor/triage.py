@@ -196,7 +196,7 @@ CLEAR_HINT = 0.62
 SLOW_CAUSES = frozenset(
     {"learning-rate-too-low", "gradient-clip-too-tight", "clip-range-too-small", "too-few-updates", "rollout-too-large"}
     | {"too-few-minibatches", "replay-ratio", "target-too-slow", "huber-limit-too-small", "warm-up-too-long"}
-    | {"reward-rate-too-low"}
+    | {"reward-rate-too-low", "reward-timesteps-too-few"}
 )
 """Findings that are alarms in a run whose return has risen late and rises still."""
 EXPLAINED_BY = 0.5
@@ -253,9 +253,9 @@ def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
             return True
         if judged.state == HEALTHY or (one.hint and one.confidence < CLEAR_HINT):
             return False
-        if judged.state == SHORT or (slow and one.name in SLOW_CAUSES):
+        if judged.state == SHORT or (slow and one.name in SLOW_CAUSES and one.confidence >= CLEAR_HINT):
             return True
-        if one.name in LEVER_FINDINGS and one.severity < DANGER:
+        if one.name in LEVER_FINDINGS and (one.severity < DANGER or not moves):
             return False
         return not one.hint or (one.seen and moves)
 
