@@ -52,6 +52,7 @@ HEALTHY_SEEDS = {"tuning": (0, 1, 2), "judging": (100, 101, 102), "again": (200,
     "others": (0, 1, 2),
     "others-judging": (100, 101, 102),
     "fresh": (300, 301, 302, 303, 304),
+    "fresh-again": (400, 401, 402),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from synthetic_runs import HEALTHY_FACTS, healthy, history
 
 from batchwright.api import plan
-from batchwright.doctor.harm import HARMED, HEALTHY, OPEN, below_preset, is_slow, verdict
+from batchwright.doctor.harm import HARMED, HEALTHY, OPEN, is_slow, verdict
 from batchwright.doctor.reference_plan import KnownResult
 from batchwright.doctor.run_history import Facts, RunHistory, facts_of
 from batchwright.doctor.triage import examine
@@ -100,11 +100,6 @@ def test_a_deterministic_policy_is_no_alarm_where_the_return_stays_at_its_best()
 def test_a_huge_learning_rate_is_an_alarm_while_the_return_moves(returns: Returns, named: list[str]) -> None:
     run = history({"learning_rate": 0.03}, learning_rate=0.03, kl=0.1, clip_fraction=0.4, episode_return=returns)
     assert alarms(run) == named
-
-
-def test_a_return_below_a_preset_of_another_environment_is_no_alarm_by_itself() -> None:
-    own, other = (below_preset(of_preset("dqn", 100.0, same_env)) for same_env in (True, False))
-    assert own is not None and own.alarm and other is not None and not other.alarm
 
 
 def test_a_target_is_not_blamed_for_updates_that_the_user_made_few() -> None:

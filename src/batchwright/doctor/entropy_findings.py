@@ -122,6 +122,7 @@ def entropy_coef_too_high(history: RunHistory) -> Finding | None:
         (f"{flag('entropy_start', ENTROPY_START[not _is_continuous(history)])} {flag('entropy_end', 0.0)}",),
         {"entropy_start": start, "entropy_late": late, "entropy_coef": coef},
         hint=True,
+        seen=True,
     )
 
 

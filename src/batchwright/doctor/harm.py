@@ -22,8 +22,10 @@ LATE = 0.4
 EXPECTED_GAIN, FULL_AFTER = 0.7, 0.4
 """Share of a preset's gain that a run should have, and the share of the preset's steps from which on."""
 LEAST_STEPS_SHARE = 0.15
-UNLUCKY = 0.6
-"""Share of the expected gain that unlucky seeds of all algorithms but PPO have, whose presets are steadier."""
+BARELY = 1.5
+"""Standard deviations of the first returns."""
+UNLUCKY = {"dqn": 0.6, "a2c": 0.6, "reinforce": 0.6}
+"""Share of the expected gain that unlucky seeds have; presets of other algorithms are steadier."""
 FAR_BELOW = 0.35
 """Share of the gain of the preset that a run uses."""
 COMPARABLE, MOST_GAIN = 0.1, 1.5
@@ -65,7 +67,7 @@ def against_solved(history: RunHistory) -> Verdict | None:
     """The return beside those of random actions and of a solved task, where both are known."""
     env, returns = history.facts.get("env"), history.returns()
     scale = return_scale(env) if isinstance(env, str) else None
-    if scale is None or len(returns) < 4:
+    if scale is None or len(returns) < 2:
         return None
     last = float(returns[-max(1, len(returns) // 10) :].mean())
     share = scale.share(last)
@@ -91,7 +93,7 @@ def against_preset(history: RunHistory) -> Verdict | None:
     expected = EXPECTED_GAIN * min(1.0, steps / known.steps / FULL_AFTER)
     if gained >= expected and not known.same_env and not SOLVED_SHARE <= gained <= MOST_GAIN:
         return None  # the rewards of another environment may have another scale
-    least = expected * (1.0 if history.facts.get("algo") == "ppo" else UNLUCKY)
+    least = expected * UNLUCKY.get(history.facts.get("algo"), 1.0)
     return Verdict(
         HEALTHY if gained >= expected else OPEN if gained >= least else HARMED,
         f"the return has risen from {figure(first)} to {figure(last)} in {figure(steps)} steps; preset {known.preset} "
@@ -105,7 +107,7 @@ def below_preset(history: RunHistory) -> Finding | None:
     found, known = verdict(history), history.facts.known_result
     if found.state != HARMED or found.gained is None or known is None:
         return None
-    uses_it = bool(history.facts.from_preset) and known.same_env
+    uses_it = bool(history.facts.from_preset)
     return Finding(
         "below-preset",
         WARNING if uses_it and found.gained < FAR_BELOW else NOTE,
@@ -131,15 +133,27 @@ def has_settled(history: RunHistory) -> bool:
 
 
 def is_slow(history: RunHistory) -> bool:
-    """Whether the return has risen late and rises still, counted from the end of random actions of replay training."""
+    """Whether the return has risen barely, or late and rises still.
+
+    Late is counted from the end of random actions of replay training.
+    """
     warm_up, total = history.facts.number("warmup_steps"), history.facts.number("total_steps")
     curve = smoothed(history, min(0.9, warm_up / total) if warm_up and total else 0.0)
     if len(curve) < 6 or history.share_done < 0.5:
         return False
     span = float(curve.max() - curve.min()) or 1.0
     first, last, at = float(curve[:2].mean()), float(curve[-2:].mean()), int(SINCE * len(curve))
+    if last - first < BARELY * spread_at_first(history) and not has_settled(history):
+        return True
     half = int(np.argmax(curve >= (first + last) / 2)) / len(curve)
     return half >= LATE and last - float(curve[at : at + 3].mean()) > RISING * span
+
+
+def spread_at_first(history: RunHistory) -> float:
+    """The standard deviation of returns in the first fifth of the record, within iterations or between them."""
+    returns = history.returns()
+    between = float(returns[: max(3, len(returns) // 5)].std())
+    return max(between, history.typical("episode_return_std", 0.0, 0.2) or 0.0)
 
 
 def has_fallen(history: RunHistory) -> bool:

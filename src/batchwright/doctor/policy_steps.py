@@ -240,6 +240,7 @@ def kl_too_high(history: RunHistory) -> Finding | None:
         f"{PPO_PAPER}; {PPO_DETAILS}",
         tuple(flags),
         {"kl": kl},
+        hint=True,
     )
 
 

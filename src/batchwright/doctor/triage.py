@@ -193,12 +193,16 @@ CONTRADICTIONS: tuple[set[str], ...] = (
 """Pairs whose remedies undo each other."""
 CLEAR_HINT = 0.62
 """Confidence of a hint that is an alarm although the return has risen."""
+SLOW_HINT = 0.55
+"""The same of a number that makes learning slow where the return shows it."""
 SLOW_CAUSES = frozenset(
     {"learning-rate-too-low", "gradient-clip-too-tight", "clip-range-too-small", "too-few-updates", "rollout-too-large"}
     | {"too-few-minibatches", "replay-ratio", "target-too-slow", "huber-limit-too-small", "warm-up-too-long"}
     | {"reward-rate-too-low", "reward-timesteps-too-few"}
 )
-"""Findings that are alarms in a run whose return has risen late and rises still."""
+"""Findings that are alarms in a run whose return has risen barely, or late and rises still."""
+ALSO_SEEN = frozenset({"entropy-coef-too-high"})
+"""Of the findings of stated numbers, those whose consequence the record may show directly."""
 EXPLAINED_BY = 0.5
 """A consequence scores at most this share of its cause."""
 
@@ -251,12 +255,14 @@ def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
     def counts(one: Finding) -> bool:
         if one.name in WHATEVER_THE_RETURN and not one.hint:
             return True
+        if slow and one.name in SLOW_CAUSES and one.confidence >= SLOW_HINT:
+            return True
         if judged.state == HEALTHY or (one.hint and one.confidence < CLEAR_HINT):
             return False
-        if judged.state == SHORT or (slow and one.name in SLOW_CAUSES and one.confidence >= CLEAR_HINT):
+        if judged.state == SHORT:
             return True
-        if one.name in LEVER_FINDINGS and (one.severity < DANGER or not moves):
-            return False
+        if one.name in LEVER_FINDINGS and one.name not in ALSO_SEEN:
+            return moves and one.severity == DANGER and not one.hint
         return not one.hint or (one.seen and moves)
 
     return [one if counts(one) else replace(one, severity=NOTE) for one in found]
