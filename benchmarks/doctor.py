@@ -9,7 +9,8 @@ A run is harmed where its return at the end of training has lost more than 25% o
 over their first return, and lies below every one of them. A fault that harms nothing makes a healthy run of odd
 numbers, on which an alarm is false. Thresholds were set on the set `tuning`; the set `judging` has other seeds, two
 further environments and further faults, and was made after the last threshold. Four findings became hints for the
-false alarms that it showed; the set `again`, the same cases with other seeds, was trained after that.
+false alarms that it showed; the set `again`, the same cases with other seeds, was trained after that. `others` and
+`others-judging` have ordinary faults of other algorithms than PPO; `fresh` and `fresh-again` judge the present rule.
 """
 
 from __future__ import annotations
