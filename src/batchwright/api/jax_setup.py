@@ -19,7 +19,7 @@ def set_up_jax() -> None:
 def keep_programs() -> None:
     """Compiled programs are kept, so that the second start of one is quick; what the user set stays.
 
-    JAX reads the variables when it is imported. Where the caller has imported it already, it is told directly.
+    JAX reads the variables when it is imported. Where the caller has imported it already, its configuration is changed.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "batchwright" / "programs"
     wanted: dict[str, str | float | int] = {
