@@ -80,6 +80,7 @@ def beside_zoo(report: dict[str, Any]) -> str:
         "numbers that it ships for the environment, the last evaluation as its objective, as many steps; evaluations "
         "are not counted. IQM over 10 fresh seeds of what each chose. Minutes are of a busy machine."
     )
+    words = f"{words} {report['note']}" if "note" in report else words
     columns = ["environment", "figure", "tune", "Zoo", "P(tune better)", "steps of the search", "minutes"]
     return f"{words} {measured_on(report)}\n\n{table(columns, cells)}" if cells else f"{words}\n\nNot measured yet."
 
