@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from batchwright.tuning.judging import improvement_probability, rank_test
+from batchwright.tuning.judging import PROMISING, TWO_LOOKS_SIGNIFICANT, for_all, improvement_probability, rank_test
 from batchwright.tuning.playbook import (
     CONFIRM_PHASE,
     JUDGING_PHASE,
@@ -330,3 +330,24 @@ def test_a_second_look_does_not_exceed_the_units_of_the_tuning() -> None:
         strategy = replace(STRATEGY, more_judging=3, contestants=2, units=units)
         _, made, _ = drive(judged_scores(0.4), strategy)
         assert len(made) <= units
+
+
+def test_a_seed_that_the_budget_left_to_one_setting_alone_judges_nothing() -> None:
+    def unit(seed: int, status: str) -> dict[str, Any]:
+        return {"seed": seed, "status": status, "score": 1.0 if status == "finished" else None, "reason": ""}
+
+    default = [unit(0, "finished"), unit(1, "finished"), unit(2, "skipped"), unit(3, "failed")]
+    other = [unit(0, "finished"), unit(1, "skipped"), unit(2, "skipped"), unit(3, "finished")]
+    kept = for_all([default, other])
+    assert [[one["seed"] for one in line] for line in kept] == [[0, 3], [0, 3]]
+    assert kept[0][1]["status"] == "failed"  # a run that failed counts against its setting
+
+
+def test_two_looks_seldom_find_a_winner_where_nothing_is_better() -> None:
+    rng, won = np.random.default_rng(0), 0
+    for _ in range(400):
+        setting, default = rng.normal(size=8), rng.normal(size=8)
+        first = rank_test(setting[:5], default[:5]) < TWO_LOOKS_SIGNIFICANT
+        open_ = improvement_probability(setting[:5], default[:5]) >= PROMISING
+        won += first or (open_ and rank_test(setting, default) < TWO_LOOKS_SIGNIFICANT)
+    assert 0.02 < won / 400 < 0.08

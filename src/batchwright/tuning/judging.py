@@ -13,6 +13,8 @@ from batchwright.tuning.search_space import Setting
 from batchwright.watch.agreement import ranks
 from batchwright.watch.statistics import bootstrap_interval, interquartile_mean
 
+SKIPPED = "skipped"
+"""Status of a unit for which the budget had no room."""
 SIGNIFICANT = 0.05
 TWO_LOOKS_SIGNIFICANT = 0.035
 """Of each of two looks, at 5 seeds and at 8: where nothing is better, 4.9% of 20,000 simulated pairs had a winner."""
@@ -115,6 +117,12 @@ def _correct(rows: list[dict[str, Any]]) -> None:
 def _wins(row: dict[str, Any], significant: float) -> bool:
     interval = row["probability_interval"]
     return interval is not None and interval[0] > 0.5 and row["p_value"] < significant
+
+
+def for_all(judged: Sequence[Sequence[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    """The units of seeds that the budget left to all settings: one that it skipped has not failed."""
+    seeds = [seed for seed in zip(*judged, strict=True) if all(unit.get("status") != SKIPPED for unit in seed)]
+    return [[seed[at] for seed in seeds] for at in range(len(judged))]
 
 
 def undecided(final: Mapping[str, Any]) -> int | None:

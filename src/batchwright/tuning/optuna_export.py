@@ -10,10 +10,10 @@ from typing import Any
 
 from batchwright.core.errors import UserError
 from batchwright.core.safe_open import checked_path
+from batchwright.tuning.judging import SKIPPED
 from batchwright.tuning.optuna_search import load_optuna
 from batchwright.tuning.playbook import JUDGING_PHASE
 from batchwright.tuning.tuning_ledger import LEDGER_FILE, UNIT, read_ledger
-from batchwright.tuning.tuning_run import SKIPPED
 
 SQLITE = b"SQLite format 3\x00"
 Line = Mapping[str, Any]

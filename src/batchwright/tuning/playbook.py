@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from batchwright.tuning.judging import SIGNIFICANT, TWO_LOOKS_SIGNIFICANT, undecided, verdict
+from batchwright.tuning.judging import SIGNIFICANT, TWO_LOOKS_SIGNIFICANT, for_all, undecided, verdict
 from batchwright.tuning.response_surface import Surface, axes_of
 from batchwright.tuning.screening import SCREENING_PHASE, screen, screening_settings
 from batchwright.tuning.search_space import (
@@ -263,7 +263,7 @@ def _judge(player: Player, among: Sequence[Setting], strategy: Strategy) -> Gene
     # Seed by seed, so that a budget that ends early leaves the same seeds to all.
     units = tuple(UnitRequest(JUDGING_PHASE, setting, seed) for seed in strategy.judge_seeds for setting in judged)
     found = (yield Batch(units)) if len(judged) > 1 else []
-    lines = [list(found[at :: len(judged)]) for at in range(len(judged))]
+    lines = for_all([found[at :: len(judged)] for at in range(len(judged))])
     scores = [player.scores.of(setting) for setting in judged]
     significant = TWO_LOOKS_SIGNIFICANT if strategy.more_judging else SIGNIFICANT
     final = verdict(judged, scores, lines, significant)
@@ -272,8 +272,8 @@ def _judge(player: Player, among: Sequence[Setting], strategy: Strategy) -> Gene
         pair, first = (0, likeliest), strategy.judge_seeds[-1] + 1
         seeds = range(first, first + more_seeds)
         more = yield Batch(tuple(UnitRequest(JUDGING_PHASE, judged[at], seed) for seed in seeds for at in pair))
-        for place, at in enumerate(pair):
-            lines[at] += more[place :: len(pair)]
+        for at, units_more in zip(pair, for_all([more[place :: len(pair)] for place in range(len(pair))]), strict=True):
+            lines[at] += units_more
         final = verdict(judged, scores, lines, significant)
     yield Decision({"phase": JUDGING_PHASE, **final})
     return final

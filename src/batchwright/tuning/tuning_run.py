@@ -11,6 +11,7 @@ from typing import Any
 
 from batchwright.core.errors import UserError
 from batchwright.tuning.executors import FINISHED, INTERRUPTED, Executor, RunOutcome
+from batchwright.tuning.judging import SKIPPED
 from batchwright.tuning.playbook import JUDGING_PHASE
 from batchwright.tuning.search_space import Setting
 from batchwright.tuning.setting_moves import Batch, Step, UnitRequest
@@ -18,7 +19,7 @@ from batchwright.tuning.tuning_ledger import TuningLedger, unit_key
 from batchwright.tuning.unit_runs import Objective, UnitPlanner, unit_result
 
 UNITS_FOLDER = "units"
-SKIPPED, REFUSED = "skipped", "refused"
+REFUSED = "refused"
 NO_RESULT: dict[str, Any] = {"score": None, "final": None, "tenths": [], "noise": 0.0, "env_steps": 0, "digest": ""}
 
 
