@@ -13,6 +13,7 @@ from batchwright.on_policy.component_stats import ComponentTracker, start_compon
 from batchwright.on_policy.on_policy_factory import make_on_policy_learner
 from batchwright.on_policy.on_policy_settings import OnPolicySettings
 from batchwright.on_policy.on_policy_state import ComponentScales
+from batchwright.runs.shared_programs import SharedPrograms
 from run_batchwright import plan
 
 SMALL: dict[str, Any] = {
@@ -41,7 +42,8 @@ def records(env: str, iterations: int, **wishes: Any) -> list[dict[str, Any]]:
 
 
 def tracker(**changes: Any) -> ComponentTracker:
-    return ComponentTracker.make(OnPolicySettings.from_plan(plan(env="TwoObjectives-v0", **SMALL, **changes)))
+    settings = OnPolicySettings.from_plan(plan(env="TwoObjectives-v0", **SMALL, **changes))
+    return ComponentTracker.make(settings, SharedPrograms())
 
 
 def met(record: dict[str, Any]) -> tuple[float, float]:

@@ -31,9 +31,11 @@ def test_every_value_that_is_compiled_in_counts_once() -> None:
     found = 1 + 2 + 0.5 + 1 + 1 + 0.2
     assert compilations(SPACE, SPEED, workers=1) == pytest.approx(found)
     assert compilations(SPACE, SPEED, workers=2) == pytest.approx(found + 1)
-    # Where rewards are normalised, 2 more gammas of the grid and 2 of the local search.
-    assert compilations(SPACE, replace(SPEED, gamma_share=1.0), workers=1) == pytest.approx(found + 2 + 2)
-    assert compilations(SPACE, replace(SPEED, gamma_share=0.5), workers=1) == pytest.approx(found + 2)
+    # Rollout sizes compile collection too.
+    sizes = Phase("A", "throughput", EACH, (Axis("rollout_steps", (64, 128)),))
+    space, speed = SearchSpace((*SPACE.phases, sizes)), replace(SPEED, shape_cost=1.7)
+    assert compilations(SPACE, speed, workers=1) == pytest.approx(found)
+    assert compilations(space, speed, workers=1) == pytest.approx(found + 1.7)
 
 
 def test_a_forecast_is_units_and_compiling_together() -> None:

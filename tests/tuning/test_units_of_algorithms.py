@@ -12,7 +12,8 @@ from batchwright.core.machine import probe_machine
 from batchwright.envs.catalog import describe
 from batchwright.envs.task_facts import task_facts
 from batchwright.runs.shared_programs import SharedPrograms
-from batchwright.tuning.executors import FINISHED, WorkerExecutor, train_run
+from batchwright.tuning import executors
+from batchwright.tuning.executors import FINISHED, WorkerExecutor, _Worker, train_run
 from batchwright.tuning.search_space import default_space
 from batchwright.tuning.start_tuning import check_values
 from batchwright.tuning.tuning_ledger import read_ledger
@@ -152,6 +153,33 @@ def test_a_worker_that_dies_costs_its_unit_and_nothing_else(tmp_path: Path) -> N
         executor.close()
     assert [outcome.status for outcome in outcomes] == ["failed", "finished"]
     assert outcomes[0].reason == "its worker process ended with exit code 9"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_first_run_compiles_alone_where_programs_are_kept(kept: bool, tmp_path: Path) -> None:
+    flags = {**ALGORITHMS["ppo"], "env": "CartPole-v1", "engine": "jax", "learner_threads": 1, "algo": "ppo"}
+    planner = UnitPlanner(flags, probe_machine(), task_facts(describe("CartPole-v1")))
+    first, *others = [planner.prepare({}, seed, STEPS, tmp_path / f"unit-{seed}") for seed in range(3)]
+    begun: list[bool] = []
+
+    class Watched(_Worker):
+        """Notes for every run after the first whether that had made an iteration."""
+
+        def train(self, run: Path) -> None:
+            if run != first:
+                begun.append((first / "metrics.jsonl").exists())
+            super().train(run)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(executors, "_Worker", Watched)
+        patched.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+        if kept:
+            patched.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "programs"))
+        executor = WorkerExecutor(2)
+        outcomes = list(executor.execute([first, *others]))
+        executor.close()
+    assert {outcome.status for outcome in outcomes} == {FINISHED} and len(outcomes) == 3
+    assert begun[0] is kept and begun[1]
 
 
 def test_an_environment_that_crashes_for_some_settings_fails_those_units_with_its_reason(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from batchwright.on_policy.normalisation import BatchMoments
 from batchwright.on_policy.on_policy_settings import ComponentSettings, OnPolicySettings
 from batchwright.on_policy.on_policy_state import ComponentScales, ComponentStats
 from batchwright.planning.component_plan import SUCCESS, TOTAL, reweighting
+from batchwright.runs.shared_programs import SharedPrograms
 
 KEPT_SHARE = 0.9
 """What `adaptive` keeps of its statistics from one rollout to the next: about ten rollouts are remembered."""
@@ -41,8 +42,10 @@ class RolloutComponents(NamedTuple):
     carry: jax.Array  # [N, C]
 
 
-MeasureRewards = Callable[[Rollout, HostOrDevice], RolloutComponents]
-MeasureOutputs = Callable[[Rollout, HostOrDevice, HostOrDevice, HostOrDevice], tuple[BatchMoments, jax.Array]]
+MeasureRewards = Callable[[Rollout, HostOrDevice, np.float32], RolloutComponents]
+MeasureOutputs = Callable[
+    [Rollout, HostOrDevice, np.float32, HostOrDevice, HostOrDevice], tuple[BatchMoments, jax.Array]
+]
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,18 @@ class ComponentTracker:
 
     names: tuple[str, ...]
     settings: ComponentSettings
+    gamma: np.float32
     measure_rewards: MeasureRewards
     """Compiled: statistics of the rewards as they are."""
     measure_outputs: MeasureOutputs
     """Compiled: moments of what the first tier of normalisation gave."""
 
     @classmethod
-    def make(cls, settings: OnPolicySettings) -> ComponentTracker:
+    def make(cls, settings: OnPolicySettings, programs: SharedPrograms) -> ComponentTracker:
         assert settings.components is not None
-        measures = make_measures(settings.constants.gamma)
-        return cls(settings.update.components, settings.components, *measures)
+        measures = programs.get("component measures", make_measures)
+        gamma = np.float32(settings.constants.gamma)
+        return cls(settings.update.components, settings.components, gamma, *measures)
 
     @property
     def weights(self) -> np.ndarray:
@@ -90,7 +95,7 @@ class ComponentTracker:
 
         Before the update: the policy does not see rewards, so their scale may include the rollout that it scales.
         """
-        found: RolloutComponents = jax.tree.map(np.asarray, self.measure_rewards(rollout, stats.carry))
+        found: RolloutComponents = jax.tree.map(np.asarray, self.measure_rewards(rollout, stats.carry, self.gamma))
         if not np.isfinite(found.rewards[2]).all():  # the update of such a rollout is undone
             ones = np.ones(self.columns, np.float32)
             return stats, ComponentScales(0 * ones, ones, ones, ones, ones, 0 * ones, self.weights)
@@ -106,7 +111,7 @@ class ComponentTracker:
         outputs, output_carry = stats.outputs, stats.output_carry
         if self.settings.balance:
             moments, carry = self.measure_outputs(
-                rollout, stats.output_carry, shift.astype(np.float32), scale.astype(np.float32)
+                rollout, stats.output_carry, self.gamma, shift.astype(np.float32), scale.astype(np.float32)
             )
             outputs, output_carry = _merge(stats.outputs, moments, keep), np.asarray(carry)
             balance = tier_two(_std(outputs), varies)
@@ -211,17 +216,18 @@ def start_component_stats(num_envs: int, components: int, columns: int) -> Compo
     )
 
 
-def make_measures(discount: float) -> tuple[MeasureRewards, MeasureOutputs]:
+def make_measures() -> tuple[MeasureRewards, MeasureOutputs]:
     """Compiled measures of the rewards as they are, and of what the first tier made of them."""
-    gamma = jnp.float32(discount)
 
-    def totals(reward_TNC: jax.Array, rollout: Rollout, carry_NC: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def totals(
+        reward_TNC: jax.Array, rollout: Rollout, carry_NC: jax.Array, gamma: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         ended = (rollout.terminated | rollout.truncated)[..., None]
         return running_returns(reward_TNC, ended, carry_NC, gamma)
 
-    def measure_rewards(rollout: Rollout, carry_NC: jax.Array) -> RolloutComponents:
+    def measure_rewards(rollout: Rollout, carry_NC: jax.Array, gamma: jax.Array) -> RolloutComponents:
         weight, reward = rollout.valid.reshape(-1).astype(jnp.float32), reward_columns(rollout)
-        sums, carry = totals(reward, rollout, carry_NC)
+        sums, carry = totals(reward, rollout, carry_NC, gamma)
         size = reward.shape[-1]
         inside = rollout.valid[..., None]
         return RolloutComponents(
@@ -234,11 +240,11 @@ def make_measures(discount: float) -> tuple[MeasureRewards, MeasureOutputs]:
         )
 
     def measure_outputs(
-        rollout: Rollout, carry_NC: jax.Array, shift: jax.Array, scale: jax.Array
+        rollout: Rollout, carry_NC: jax.Array, gamma: jax.Array, shift: jax.Array, scale: jax.Array
     ) -> tuple[BatchMoments, jax.Array]:
         weight, reward = rollout.valid.reshape(-1).astype(jnp.float32), reward_columns(rollout)
         output = (reward - shift) / scale * rollout.valid[..., None]
-        sums, carry = totals(output, rollout, carry_NC)
+        sums, carry = totals(output, rollout, carry_NC, gamma)
         return batch_moments(sums.reshape(-1, output.shape[-1]), weight), carry
 
     return jax.jit(measure_rewards), jax.jit(measure_outputs)

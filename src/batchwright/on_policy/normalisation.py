@@ -33,18 +33,17 @@ class RolloutMoments(NamedTuple):
     reward_carry: HostOrDevice  # [N]
 
 
-Measure = Callable[[Rollout, HostOrDevice], RolloutMoments]
+Measure = Callable[[Rollout, HostOrDevice, np.float32], RolloutMoments]
 
 
 def make_measure(settings: OnPolicySettings, policy: Policy) -> Measure | None:
-    """A compiled function of (rollout, discounted sums so far [N]); None where nothing is normalised."""
+    """A compiled function of (rollout, discounted sums so far [N], gamma); None where nothing is normalised."""
     with_obs = settings.normalize_obs and policy.inputs.vector_size > 0
     if not with_obs and not settings.normalize_rewards:
         return None
-    gamma = float(settings.constants.gamma)
     weights = None if settings.components is None else np.array(settings.components.weights, np.float32)
 
-    def measure(rollout: Rollout, carry_N: HostOrDevice) -> RolloutMoments:
+    def measure(rollout: Rollout, carry_N: HostOrDevice, gamma: jax.Array) -> RolloutMoments:
         weight = rollout.valid.reshape(-1).astype(jnp.float32)
         obs = rewards = None
         if with_obs:

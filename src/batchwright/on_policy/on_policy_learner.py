@@ -80,7 +80,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         measure_key = self.program_key("measure") if normalises else "nothing to measure"
         self._measure = self.programs.get(measure_key, lambda: make_measure(settings, policy))
         self._noise = noise_measure(settings, policy, self.programs, self.program_key("noise"))
-        self._components = ComponentTracker.make(settings) if settings.components else None
+        self._components = ComponentTracker.make(settings, self.programs) if settings.components else None
         factor_matters = settings.constants.value_rate_factor != 1.0
         self._value_only = value_only_params(policy, jax.random.key(0)) if factor_matters else np.zeros(1, bool)
         self._update_is_new = self.program_key("update") not in self.programs
@@ -89,6 +89,10 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
 
     def program_key(self, name: str) -> Hashable:
         return on_policy_program_key(name, self.env, self.plan)
+
+    @property
+    def gamma(self) -> np.float32:
+        return np.float32(self.on_policy_settings.constants.gamma)
 
     @property
     def collect_steps(self) -> int:
@@ -221,7 +225,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
 
     def _absorb_rewards(self, state: OnPolicyState, collected: CollectResult) -> ScaledRollout:
         """Merges the statistics of a rollout's rewards and sets the hyper-parameters of its update."""
-        moments = self._measure(collected.rollout, state.reward_carry) if self._measure is not None else None
+        moments = None if self._measure is None else self._measure(collected.rollout, state.reward_carry, self.gamma)
         if moments is not None:
             state = merge_rewards(state, moments)
         hyper = self.hyper(state)

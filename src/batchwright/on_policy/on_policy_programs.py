@@ -22,7 +22,7 @@ COLLECT_ARRAYS = (
     | {"popart", "adam_beta2", "adam_eps"}
 )
 """The same of a rollout, and what only the update has."""
-MEASURE_ARRAYS = COLLECT_ARRAYS - {"gamma", "normalize_obs", "normalize_rewards"}
+MEASURE_ARRAYS = COLLECT_ARRAYS - {"normalize_obs", "normalize_rewards"}
 PROGRAM_ARRAYS = {"update": UPDATE_ARRAYS, "noise": UPDATE_ARRAYS, "measure": MEASURE_ARRAYS}
 """By program; those that are not named here collect."""
 SWITCHES = ("value_clip", "kl_stop")

@@ -122,7 +122,7 @@ class ShardedLearner(OnPolicyLearner):
         assert collected.all_rewards is not None
         moments: RolloutMoments | None = None
         if self._measure is not None:
-            moments = self._measure(collected.all_rewards, state.reward_carry)
+            moments = self._measure(collected.all_rewards, state.reward_carry, self.gamma)
             state = merge_rewards(state, moments)
         if self._measure_obs is not None:
             moments = (moments or RolloutMoments(None, None, state.reward_carry))._replace(
@@ -231,7 +231,7 @@ class ShardedTracker(ComponentTracker):
     @classmethod
     def over(cls, tracker: ComponentTracker, group: ProcessGroup) -> ShardedTracker:
         measures = tracker.measure_rewards, tracker.measure_outputs
-        return cls(tracker.names, tracker.settings, *measures, group)
+        return cls(tracker.names, tracker.settings, tracker.gamma, *measures, group)
 
     def with_success(self, rollout: Rollout, episodes: Episodes) -> Rollout:
         own: Any = [None if column is None else own_rows(column, self.group, 1) for column in episodes]

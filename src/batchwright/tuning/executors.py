@@ -105,13 +105,23 @@ class InProcessExecutor:
         self.programs = SharedPrograms()
 
 
+FIRST_LOOK_SECONDS = 0.05
+"""Between two looks whether the first run has compiled."""
+
+
 class WorkerExecutor:
-    """Trains runs in worker processes, each of which compiles every program once. Ctrl-C saves what they train."""
+    """Trains runs in worker processes. Ctrl-C saves what they train.
+
+    Where compiled programs are kept on disk, the first run begins alone: XLA uses all cores to compile it, and the
+    other workers load what it compiled. Otherwise each worker compiles everything.
+    """
 
     def __init__(self, workers: int, writers: tuple[str, ...] = (), trust: bool = False) -> None:
         self._outcomes: queue.Queue[tuple[_Worker, RunOutcome]] = queue.Queue()
         options = {"writers": writers, "trust": trust}
         self._workers = [_Worker(self._outcomes, options) for _ in range(workers)]
+        self._keeps_programs = bool(os.environ.get("JAX_COMPILATION_CACHE_DIR"))
+        self._first_run: Path | None = None
 
     @property
     def slots(self) -> int:
@@ -120,12 +130,19 @@ class WorkerExecutor:
     def execute(self, runs: Iterable[Path]) -> Iterator[RunOutcome]:
         waiting, idle = iter(runs), list(self._workers)
         while True:
-            while idle and (run := next(waiting, None)) is not None:
+            alone = self._first_run_compiles(idle)
+            while idle and not alone and (run := next(waiting, None)) is not None:
                 idle.pop(0).train(run)
+                self._first_run = self._first_run or run
+                if alone := self._first_run_compiles(idle):
+                    for worker in idle:  # they import their libraries meanwhile
+                        worker.start()
             if len(idle) == len(self._workers):
                 return
             try:
-                worker, outcome = self._outcomes.get()
+                worker, outcome = self._outcomes.get(timeout=FIRST_LOOK_SECONDS if alone else None)
+            except queue.Empty:
+                continue
             except KeyboardInterrupt:
                 waiting = iter(())
                 for one in self._workers:
@@ -135,6 +152,12 @@ class WorkerExecutor:
             if outcome.status == INTERRUPTED:
                 waiting = iter(())
             yield outcome
+
+    def _first_run_compiles(self, idle: list[_Worker]) -> bool:
+        """Whether the first run of all is being trained and has made no iteration so far."""
+        if not self._keeps_programs or self._first_run is None or len(idle) < len(self._workers) - 1:
+            return False
+        return any(worker.run == self._first_run for worker in self._workers) and not has_records(self._first_run)
 
     def close(self) -> None:
         for worker in self._workers:
@@ -147,18 +170,23 @@ class _Worker:
     def __init__(self, outcomes: queue.Queue[tuple[_Worker, RunOutcome]], options: dict[str, Any]) -> None:
         self._outcomes, self._options = outcomes, options
         self._process: subprocess.Popen[bytes] | None = None
-        self._run: Path | None = None
+        self.run: Path | None = None
+        """What it trains now."""
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Its process, which lives on from run to run."""
+        return self._process if self._process is not None and self._process.poll() is None else self._begin()
 
     def train(self, run: Path) -> None:
-        process = self._process if self._process is not None and self._process.poll() is None else self._start()
-        self._run = run
+        process = self.start()
+        self.run = run
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died: the reader reports it
             process.stdin.write(json.dumps({"run": str(run), **self._options}).encode() + b"\n")
             process.stdin.flush()
 
     def interrupt(self) -> None:
-        if self._run is not None and self._process is not None:
+        if self.run is not None and self._process is not None:
             self._process.send_signal(signal.SIGINT)
 
     def close(self) -> None:
@@ -167,7 +195,7 @@ class _Worker:
             self._process.stdin.close()
             self._process.wait()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _begin(self) -> subprocess.Popen[bytes]:
         # A session of its own: Ctrl-C reaches the workers through `interrupt` alone, once.
         command = [sys.executable, "-m", "batchwright.tuning.unit_worker"]
         process = subprocess.Popen(
@@ -183,12 +211,18 @@ class _Worker:
             found = json.loads(line)
             self._report(RunOutcome(**{**found, "run": Path(found["run"])}))
         code = process.wait()
-        if self._run is not None:
-            self._report(RunOutcome(self._run, FAILED, f"its worker process ended with exit code {code}"))
+        if self.run is not None:
+            self._report(RunOutcome(self.run, FAILED, f"its worker process ended with exit code {code}"))
 
     def _report(self, outcome: RunOutcome) -> None:
-        self._run = None
+        self.run = None
         self._outcomes.put((self, outcome))
+
+
+def has_records(run: Path) -> bool:
+    """Whether a run has recorded an iteration."""
+    metrics = run / "metrics.jsonl"
+    return metrics.exists() and metrics.stat().st_size > 0
 
 
 def make_executor(

@@ -2,9 +2,9 @@
 
 Short runs of the default with another beta2 of Adam, which every update program has compiled in: a value that
 was never used is in no cache of programs. The first run compiles everything, the second one an update alone, as a new
-value of a tuned number does, and the third one nothing. Where gamma is tuned, one more has a new gamma, which is
-compiled in where rewards are normalised. Where a screening follows, the last one trains its boldest setting, with the
-most updates and the larger network.
+value of most tuned numbers does, and the third one nothing. Where a number that decides the shape of arrays is tuned,
+one more has another value of it and compiles every program. Where a screening follows, the last one trains its boldest
+setting, with the most updates and the larger network.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def measure_speed(
     iteration_steps: int,
     warmup_steps: int,
     bold: Setting,
-    gamma: float | None = None,
+    shape: Setting,
 ) -> Speed:
     """The speed of the default setting; trains it for a few iterations in a temporary folder.
 
-    `gamma` is the default's, where it is tuned.
+    `shape` has another value of a number that decides the shape of arrays, where one is tuned.
     """
     steps = warmup_steps + PROBE_ITERATIONS * iteration_steps
     with tempfile.TemporaryDirectory(prefix="batchwright-forecast-") as folder:
@@ -46,10 +46,9 @@ def measure_speed(
         update = _train(planner, executor, other, place / "update", steps)
         last = _train(planner, executor, other, place / "nothing", steps)
         records = _records(last, warmup_steps)
-        compiling, again = max(0.0, update.seconds - last.seconds), 0.0
-        if gamma is not None:
-            near = {**other, "gamma": gamma * (1.0 - _unused(1e-4))}
-            again = _train(planner, executor, near, place / "gamma", steps).seconds - last.seconds
+        compiling = max(0.0, update.seconds - last.seconds)
+        reshaped = _train(planner, executor, {**shape, **other}, place / "shape", steps) if shape else update
+        all_programs = max(compiling, reshaped.seconds - last.seconds)
         boldest = _train(planner, executor, {**bold, **other}, place / "bold", steps // 2) if bold else last
         bold_steps = [1.0 / record["steps_per_second"] for record in _records(boldest, warmup_steps)]
     per_step = np.array([1.0 / record["steps_per_second"] for record in records])
@@ -61,7 +60,7 @@ def measure_speed(
         update_share=float(np.median(updates / (per_step * iteration_steps))),
         unit_seconds=max(0.0, last.seconds - typical * steps),
         compile_seconds=compiling,
-        gamma_share=min(1.0, max(0.0, again / compiling)) if compiling else 0.0,
+        shape_cost=all_programs / compiling if compiling else 1.0,
         spread=float((high - low) / typical),
         bold_cost=max(1.0, float(np.median(bold_steps)) / typical) if bold and bold_steps else 1.0,
     )
@@ -74,11 +73,7 @@ def _records(outcome: RunOutcome, warmup_steps: int) -> list[dict[str, Any]]:
 
 def _new_beta2() -> Setting:
     """The default but for a beta2 that was never used before; it changes nothing that a timing shows."""
-    return {"adam_beta2": 0.999 - _unused(1e-3)}
-
-
-def _unused(width: float) -> float:
-    return width * random.SystemRandom().random()
+    return {"adam_beta2": 0.999 - 1e-3 * random.SystemRandom().random()}
 
 
 def _train(planner: UnitPlanner, executor: Executor, setting: Setting, path: Path, steps: int) -> RunOutcome:

@@ -21,7 +21,7 @@ from batchwright.tuning.playbook import (
     needed_units,
 )
 from batchwright.tuning.screening import SCREENING_PHASE
-from batchwright.tuning.search_space import EACH, GRID, RULE, SearchSpace
+from batchwright.tuning.search_space import EACH, GRID, RULE, Axis, SearchSpace
 from batchwright.tuning.setting_moves import MOST_WALKED, thinned
 
 LEAST_ITERATIONS = 10
@@ -46,9 +46,11 @@ COMPILED_IN = frozenset(
     | {"updates_per_iteration", "transitions_per_update"}
 )
 """Numbers of the default spaces of which every value takes an update program of its own."""
-COLLECTED = frozenset({"normalize_rewards", "normalize_obs"})
-"""Those of which a value takes another program of collection, which is far smaller."""
-COLLECTED_COST = 0.2
+SHAPES = frozenset({"rollout_steps", "num_envs", "hidden", "activation"})
+"""Those of them that change every program, that of collection too."""
+MEASURED = frozenset({"normalize_rewards", "normalize_obs"})
+"""Numbers of which a value takes another program of running statistics, which is far smaller."""
+MEASURED_COST = 0.2
 """Of the time of an update program."""
 COMPILED_SHARE = 0.45
 """Of the settings of the joint search over a response surface, those that take a program of their own."""
@@ -58,8 +60,6 @@ MORE_JUDGING = 3
 """Seeds more where judging leaves it open."""
 LEAN_STEPS = 1.5
 """Steps along a number that a lean phase takes on average."""
-SEARCHED_GAMMAS = 2
-"""Values of gamma that the local search adds."""
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -73,11 +73,11 @@ class Speed:
     unit_seconds: float
     """Of every unit beside its iterations: start, last evaluation, checkpoint."""
     compile_seconds: float
-    """Of every value of a number that is compiled in."""
+    """Of every value of a number that the update has compiled in."""
     spread: float
     """Spread of the iterations' times, as a share of their median."""
-    gamma_share: float = 0.0
-    """Of `compile_seconds`, what a new gamma takes: where rewards are normalised, it is compiled in."""
+    shape_cost: float = 1.0
+    """Of a value that changes the shape of arrays, as a multiple of `compile_seconds`: it compiles every program."""
     bold_cost: float = 1.0
     """Time of a step of the screening's boldest setting, as a multiple of the default's: it updates more often, and a
     larger network."""
@@ -240,10 +240,11 @@ def _too_small(count: int, least: int, budget: Budget) -> UserError:
 def compilations(
     space: SearchSpace, speed: Speed, workers: int, strategy: Strategy | None = None, searched: int | None = None
 ) -> float:
-    """Programs that are compiled one after the other, about; `searched` are the units that a joint search gets.
+    """Update programs that are compiled one after the other, about; `searched` are the units that a joint search gets.
 
     The default's, one for every other value of a number that is compiled in, one where changes are tried together, one
-    for each setting of a screening and for most of a joint search.
+    for each setting of a screening and for most of a joint search. A value that changes every program counts for more.
+    A second worker takes about as long to start and to load what the first one compiled.
     The measurement of the speed has compiled what all of them share in one worker.
     """
     found = 1.0 + (workers > 1)
@@ -251,18 +252,23 @@ def compilations(
     for phase in space.phases:
         compiled = [axis for axis in (thinned(phase.axes) if lean else phase.axes) if axis.name in COMPILED_IN]
         most = LEAN_STEPS if lean else MOST_WALKED if phase.how == RULE else math.inf
-        found += sum(min(most, len(axis.values) - 1) for axis in compiled)
+        found += sum(min(most, len(axis.values) - 1) * _programs(axis, speed) for axis in compiled)
         found += not lean and phase.how == EACH and bool(compiled) and len(phase.axes) > 1
         if not lean:
             found += BEYOND_EDGE * sum(phase.how == GRID and len(axis.values) > 2 for axis in compiled)
-        found += COLLECTED_COST * sum(axis.name in COLLECTED for axis in phase.axes)
-        found += speed.gamma_share * sum(min(most, len(a.values) - 1) for a in phase.axes if a.name == "gamma")
+        found += MEASURED_COST * sum(axis.name in MEASURED for axis in phase.axes)
     if strategy is not None and strategy.search == SURFACE:
         compiled_in = {axis.name for phase in space.phases for axis in phase.axes} & COMPILED_IN
+        shaped = speed.shape_cost if compiled_in & SHAPES else 1.0
         settings = strategy.search_settings if searched is None else searched / len(strategy.tune_seeds)
-        found += COMPILED_SHARE * settings * bool(compiled_in)
-        return found + needed_units(space, strategy).get(SCREENING_PHASE, 0) / len(strategy.tune_seeds)
-    return found + speed.gamma_share * SEARCHED_GAMMAS
+        found += COMPILED_SHARE * settings * bool(compiled_in) * (1.0 + shaped) / 2
+        return found + shaped * needed_units(space, strategy).get(SCREENING_PHASE, 0) / len(strategy.tune_seeds)
+    return found
+
+
+def _programs(axis: Axis, speed: Speed) -> float:
+    """What a value of a compiled number compiles, in update programs."""
+    return speed.shape_cost if axis.name in SHAPES else 1.0
 
 
 def forecast(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from batchwright.tuning.search_space import SearchSpace, Setting
 from batchwright.tuning.settings_text import show_setting
 from batchwright.tuning.speed_probe import measure_speed
 from batchwright.tuning.tuned_preset import certify, write_tuned
-from batchwright.tuning.tuning_budget import Allocation, Budget, Speed, allocate, forecast, strategies
+from batchwright.tuning.tuning_budget import SHAPES, Allocation, Budget, Speed, allocate, forecast, strategies
 from batchwright.tuning.tuning_ledger import TuningLedger
 from batchwright.tuning.tuning_run import Limits, TuningInterrupted, TuningRun, best_so_far
 from batchwright.tuning.unit_runs import Objective, UnitPlanner
@@ -108,6 +108,15 @@ def step_multiple(plan: Plan, space: SearchSpace) -> int:
     return min(math.lcm(*sizes), 4 * max(sizes))
 
 
+def other_shape(plan: Plan, space: SearchSpace) -> Setting:
+    """Another value of the first tuned number that decides the shape of arrays; nothing where none is tuned."""
+    for axis in (axis for phase in space.phases for axis in phase.axes if axis.name in SHAPES):
+        others = [value for value in axis.values if value != plan[axis.name]]
+        if others:
+            return {axis.name: others[0]}
+    return {}
+
+
 def measure_and_allocate(
     planner: UnitPlanner, plan: Plan, space: SearchSpace, options: TuneOptions, executor: Executor
 ) -> tuple[Allocation, Speed]:
@@ -115,10 +124,7 @@ def measure_and_allocate(
     options.check()
     warmup = int(plan.get("warmup_steps") or 0)
     bold = bold_values(space, {name: plan[name] for name in space.names}) if options.search == SURFACE else {}
-    gamma = float(plan["gamma"]) if space.axis("gamma") is not None else None
-    speed = measure_speed(planner, executor, iteration_steps(plan), warmup, bold, gamma)
-    if space.axis("normalize_rewards") is not None:
-        speed = replace(speed, gamma_share=speed.gamma_share / 2)
+    speed = measure_speed(planner, executor, iteration_steps(plan), warmup, bold, other_shape(plan, space))
     ways = strategies(base_strategy(options), options.tune_seeds is None, options.first_seed, options.narrow)
     allocation = allocate(
         Budget(options.steps, options.seconds, speed, executor.slots, space),
