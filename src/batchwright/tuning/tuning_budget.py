@@ -11,6 +11,7 @@ from batchwright.core.errors import UserError
 from batchwright.planning.quantity import counted
 from batchwright.tuning.playbook import (
     DEFAULT_PHASE,
+    JUDGING_PHASE,
     LOCAL,
     NONE,
     SEARCH_PHASE,
@@ -58,6 +59,8 @@ BEYOND_EDGE = 0.5
 """How often the best value of a number lies at the edge of its range, so that one beyond it is tried."""
 MORE_JUDGING = 3
 """Seeds more where judging leaves it open."""
+LEFT_OPEN = 1 / 3
+"""How often it does."""
 LEAN_STEPS = 1.5
 """Steps along a number that a lean phase takes on average."""
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -295,12 +298,14 @@ def forecast(
         return float(f"{total * min(1.0, allocation.count / sum(units.values())) + compiling:.3g}")
 
     mean = speed.screened_cost
+    sure = math.ceil(units.get(JUDGING_PHASE, 0) - (1 - LEFT_OPEN) * 2 * allocation.strategy.more_judging)
+    expected = units | ({JUDGING_PHASE: sure} if JUDGING_PHASE in units else {})
     return {
         "units": allocation.count,
         "units_by_phase": allocation.units,
         "unit_steps": allocation.unit_steps,
         "steps": allocation.steps,
-        "seconds": seconds(units, mean, mean),
+        "seconds": seconds(expected, mean, mean),
         "least_seconds": seconds(least_units(space, allocation.strategy), mean, 1.0),
         "most_seconds": seconds(units, mean, speed.bold_cost),
         "within": round(min(1.0, 0.15 + speed.spread), 2),

@@ -109,11 +109,10 @@ def step_multiple(plan: Plan, space: SearchSpace) -> int:
 
 
 def other_shape(plan: Plan, space: SearchSpace) -> Setting:
-    """Another value of the first tuned number that decides the shape of arrays; nothing where none is tuned."""
-    for axis in (axis for phase in space.phases for axis in phase.axes if axis.name in SHAPES):
-        others = [value for value in axis.values if value != plan[axis.name]]
-        if others:
-            return {axis.name: others[0]}
+    """The next value of the first tuned number that decides the shape of arrays; nothing where none is tuned."""
+    for axis in (axis for phase in space.phases for axis in phase.axes if axis.name in SHAPES and len(axis.values) > 1):
+        at = axis.values.index(plan[axis.name])
+        return {axis.name: axis.values[at - 1 if at else 1]}
     return {}
 
 
@@ -124,17 +123,27 @@ def measure_and_allocate(
     options.check()
     warmup = int(plan.get("warmup_steps") or 0)
     bold = bold_values(space, {name: plan[name] for name in space.names}) if options.search == SURFACE else {}
-    speed = measure_speed(planner, executor, iteration_steps(plan), warmup, bold, other_shape(plan, space))
     ways = strategies(base_strategy(options), options.tune_seeds is None, options.first_seed, options.narrow)
-    allocation = allocate(
-        Budget(options.steps, options.seconds, speed, executor.slots, space),
-        ways,
-        wanted_steps=options.unit_steps or int(plan["total_steps"]),
-        length_is_stated=options.unit_steps is not None,
-        iteration_steps=iteration_steps(plan) + warmup,
-        multiple=step_multiple(plan, space),
-    )
-    return allocation, speed
+
+    def allocated(speed: Speed) -> Allocation:
+        return allocate(
+            Budget(options.steps, options.seconds, speed, executor.slots, space),
+            ways,
+            wanted_steps=options.unit_steps or int(plan["total_steps"]),
+            length_is_stated=options.unit_steps is not None,
+            iteration_steps=iteration_steps(plan) + warmup,
+            multiple=step_multiple(plan, space),
+        )
+
+    def unit_steps(speed: Speed) -> int:
+        try:
+            return allocated(speed).unit_steps
+        except UserError:  # the measured speed decides whether the budget is too small
+            return 0
+
+    shape = other_shape(plan, space)
+    speed = measure_speed(planner, executor, iteration_steps(plan), warmup, bold, shape, unit_steps)
+    return allocated(speed), speed
 
 
 def make_header(
