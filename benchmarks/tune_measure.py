@@ -40,7 +40,7 @@ SMALL = {"engine": "gymnasium-sync", "num_envs": 4, "minibatches": 2, "epochs": 
 SMALL |= {"rollout_steps": 32, "eval_episodes": 1, "learner_threads": 1}
 FORECAST = [
     ("Pendulum-v1", {"budget_steps": "2M"}),
-    ("MountainCar-v0", {"budget_steps": "1.5M"}),
+    ("MountainCar-v0", {"budget_steps": "1.5M", "engine": "envpool"}),
     ("Acrobot-v1", {"budget_steps": "1M", "phases": ["B", "C"], "search": "none"}),
     ("CartPole-v1", {"budget_steps": "2M"}),
     ("MountainCarContinuous-v0", {"budget_steps": "600k", "phases": ["D"], "algo": "a2c"}),

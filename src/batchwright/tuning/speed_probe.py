@@ -101,7 +101,7 @@ def _train(planner: UnitPlanner, executor: Executor, setting: Setting, path: Pat
         raise TuningInterrupted
     if outcome.status != FINISHED:
         raise UserError(
-            f"the default setting cannot be trained: {outcome.reason or outcome.status}.",
+            f"the default setting cannot be trained: {(outcome.reason or outcome.status).rstrip('.')}.",
             ["batchwright train ENV with the same flags shows more"],
         )
     return outcome
