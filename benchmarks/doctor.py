@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from doctor_faults import SICK, Base, Fault  # noqa: E402
-from doctor_fresh import SETS  # noqa: E402
+from doctor_unseen import SETS  # noqa: E402
 
 SHARED: dict[str, Any] = {"eval_episodes": 1, "eval_every": 0, "checkpoint_every": 100_000, "doctor": "off"}
 ARRAYS = {"learning_rate", "gamma", "gae_lambda", "clip_range", "entropy_start", "entropy_end", "max_grad_norm"} | {
@@ -54,6 +54,7 @@ HEALTHY_SEEDS = {"tuning": (0, 1, 2), "judging": (100, 101, 102), "again": (200,
     "others-judging": (100, 101, 102),
     "fresh": (300, 301, 302, 303, 304),
     "fresh-again": (400, 401, 402),
+    "unseen": (500, 501, 502, 503),
 }
 
 

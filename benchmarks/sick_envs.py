@@ -389,6 +389,86 @@ class Chase(JaxTask):
         return jnp.concatenate([state[:2], target - state[:2], state[3:] * jnp.stack([target[1], target[0]])])
 
 
+class Lift(JaxTask):
+    """A craft that falls unless its engine burns: up to 1 a step, the nearer to a height the more; a crash ends it."""
+
+    observation = box(-np.inf, np.inf, (3,))
+    action = Discrete(2)
+    max_episode_steps = 150
+
+    def init(self, key: Any) -> Any:
+        start = jax.random.uniform(key, (3,), jnp.float32)
+        return jnp.stack([0.6 + 0.8 * start[0], 0.04 * (start[1] - 0.5), 0.5 + start[2]])  # height, speed, wanted
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        height, speed, wanted = state
+        gust = 0.004 * jax.random.normal(key)
+        speed = 0.98 * speed + 0.02 * (2.0 * jnp.asarray(action, jnp.float32) - 1.0) + gust
+        height = height + speed
+        away = jnp.abs(height - wanted)
+        return jnp.stack([height, speed, wanted]), jnp.exp(-4.0 * away), (height < 0.0) | (height > 2.0)
+
+    def observe(self, state: Any) -> Any:
+        return jnp.stack([state[0] - 1.0, 10 * state[1], state[2] - state[0]])
+
+
+class Arm(JaxTask):
+    """An arm of two joints that reaches for a target: minus the distance of its tip, less the effort."""
+
+    observation = box(-np.inf, np.inf, (8,))
+    action = box(-1.0, 1.0, (2,))
+    max_episode_steps = 60
+
+    def init(self, key: Any) -> Any:
+        drawn = jax.random.uniform(key, (4,), jnp.float32, -1.0, 1.0)
+        reach = 0.4 + 0.4 * jnp.abs(drawn[3])
+        target = reach * jnp.stack([jnp.cos(jnp.pi * drawn[2]), jnp.sin(jnp.pi * drawn[2])])
+        return jnp.pi * drawn[:2], jnp.zeros(2, jnp.float32), target
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        angles, speeds, target = state
+        pushed = jnp.clip(action, -1.0, 1.0)
+        speeds = 0.8 * speeds + 0.12 * pushed
+        angles = angles + speeds
+        away = jnp.sqrt(jnp.square(self._tip(angles) - target).sum() + 1e-6)
+        return (angles, speeds, target), -away - 0.01 * jnp.square(pushed).sum(), jnp.bool_(False)
+
+    def observe(self, state: Any) -> Any:
+        angles, speeds, target = state
+        return jnp.concatenate([jnp.cos(angles), jnp.sin(angles), 4 * speeds, target - self._tip(angles)])
+
+    @staticmethod
+    def _tip(angles: Any) -> Any:
+        first, second = angles[0], angles[0] + angles[1]
+        return 0.5 * jnp.stack([jnp.cos(first) + jnp.cos(second), jnp.sin(first) + jnp.sin(second)])
+
+
+class Keys(JaxTask):
+    """A square of five by five places: half a point for the key, 1 for the door with the key, which ends the episode."""
+
+    observation = box(-np.inf, np.inf, (7,))
+    action = Discrete(4)
+    max_episode_steps = 40
+
+    def init(self, key: Any) -> Any:
+        places = jax.random.permutation(key, 25)[:3]
+        return jnp.stack([places // 5, places % 5], 1).astype(jnp.float32), jnp.float32(0)  # agent, key, door
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        places, held = state
+        moves = jnp.asarray([[1, 0], [-1, 0], [0, 1], [0, -1]], jnp.float32)
+        at = jnp.clip(places[0] + moves[action], 0.0, 4.0)
+        found = (held == 0) & (at == places[1]).all()
+        opened = (held == 1) & (at == places[2]).all()
+        held = jnp.where(found, 1.0, held)
+        reward = 0.5 * found.astype(jnp.float32) + opened.astype(jnp.float32)
+        return (places.at[0].set(at), held), reward, opened
+
+    def observe(self, state: Any) -> Any:
+        places, held = state
+        return jnp.concatenate([places[0] / 2 - 1, (places[1:] - places[0]).reshape(4) / 2, held[None]])
+
+
 class ConstantReturn(Wrapped):
     """Every step pays 1 and every episode is as long: nothing tells one from another."""
 
@@ -403,6 +483,9 @@ OTHER_TASKS: dict[str, Callable[[], JaxTask]] = {
     "lane": Lane,
     "collect": Collect,
     "chase": Chase,
+    "lift": Lift,
+    "arm": Arm,
+    "keys": Keys,
 }
 """Tasks of this file, which the thresholds of the doctor were not set on."""
 BY_NAME = {name: name for name in OTHER_TASKS} | {
@@ -455,6 +538,18 @@ def collect() -> JaxTask:
 
 def chase() -> JaxTask:
     return Chase()
+
+
+def lift() -> JaxTask:
+    return Lift()
+
+
+def arm() -> JaxTask:
+    return Arm()
+
+
+def keys() -> JaxTask:
+    return Keys()
 
 
 def constant() -> JaxTask:
