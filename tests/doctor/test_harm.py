@@ -10,7 +10,7 @@ from synthetic_runs import HEALTHY_FACTS, healthy, history
 
 from batchwright.api import plan
 from batchwright.doctor.harm import HARMED, HEALTHY, OPEN, SHORT, is_slow, verdict
-from batchwright.doctor.reference_plan import KnownResult
+from batchwright.doctor.reference_plan import KnownCurve, KnownResult, known_curve
 from batchwright.doctor.run_history import Facts, RunHistory, facts_of
 from batchwright.doctor.triage import examine
 
@@ -71,12 +71,25 @@ def test_a_task_that_is_known_needs_two_returns() -> None:
     assert verdict(RunHistory(records, facts_of(made))).state == SHORT
 
 
-@pytest.mark.parametrize(("returns", "named"), [(soon, []), (late, ["entropy-coef-too-high"])])
-def test_an_entropy_that_stays_at_its_highest_is_an_alarm_while_the_return_moves(
-    returns: Returns, named: list[str]
-) -> None:
+@pytest.mark.parametrize("returns", [soon, late])
+def test_an_entropy_that_stays_at_its_highest_is_an_alarm_where_the_return_has_settled_too(returns: Returns) -> None:
     run = history({"entropy_start": 0.3}, entropy=0.69, entropy_coef=0.3, episode_return=returns)
-    assert alarms(run) == named
+    assert alarms(run) == ["entropy-coef-too-high"]
+
+
+@pytest.mark.parametrize(("stated", "named"), [(True, ["entropy-coef-too-high"]), (False, [])])
+def test_a_stated_bonus_that_holds_the_entropy_of_choices_at_four_fifths_is_an_alarm(
+    stated: bool, named: list[str]
+) -> None:
+    facts = Facts(HEALTHY_FACTS | {"entropy_start": 0.3}, pinned=frozenset({"entropy_start"} if stated else ()))
+    entropy = {"entropy": lambda k: 0.69 if k < 5 else 0.55, "entropy_coef": 0.3, "episode_return": soon}
+    assert alarms(history(facts.values, **entropy) if not stated else _with(facts, **entropy)) == named
+
+
+def _with(facts: Facts, **metrics: Any) -> RunHistory:
+    """A healthy run with other facts and metrics."""
+    made = history(facts.values, **metrics)
+    return RunHistory(made.records, facts)
 
 
 def test_a_high_kl_alone_is_no_alarm_while_the_return_rises() -> None:
@@ -91,8 +104,46 @@ def test_a_number_that_makes_learning_slow_is_an_alarm_in_a_slow_run(returns: Re
 
 
 def test_a_number_that_does_not_make_learning_slow_stays_a_note_in_a_slow_run() -> None:
-    run = history({"gamma": 0.5, "clip_range": 2.0}, episode_return=late)
-    assert {"gamma-too-myopic", "clip-range-too-large"} <= {one.name for one in examine(run)} and alarms(run) == []
+    run = history({"clip_range": 2.0}, episode_return=late)
+    assert "clip-range-too-large" in {one.name for one in examine(run)} and alarms(run) == []
+
+
+def test_a_run_whose_last_episodes_are_all_its_best_is_not_slow() -> None:
+    survives = history(episode_return=lambda k: min(200.0, late(k)), episode_return_std=0.0)
+    assert not is_slow(survives)
+    assert is_slow(history(episode_return=lambda k: min(200.0, late(k)), episode_return_std=40.0))
+
+
+@pytest.mark.parametrize(("kl", "named"), [(4.0, ["clip-range-too-large"]), (0.01, [])])
+def test_a_number_whose_consequence_is_recorded_is_an_alarm_where_the_return_falls(kl: float, named: list[str]) -> None:
+    falling = history({"clip_range": 1.0}, kl=kl, episode_return=lambda k: 20.0 + 10.0 * min(k, 30 - 0.4 * k))
+    assert verdict(falling).state == OPEN
+    assert [name for name in alarms(falling) if name != "kl-too-high"] == named
+
+
+CURVE = KnownCurve("preset ppo-cartpole", (2_000, 82_000, 400_000), (20.0, 300.0, 500.0))
+
+
+@pytest.mark.parametrize(("last", "state"), [(310.0, HEALTHY), (245.0, OPEN), (180.0, HARMED)])
+def test_a_return_is_compared_with_healthy_runs_after_as_many_steps(last: float, state: str) -> None:
+    run = RunHistory(of_preset("ppo", last).records, Facts(HEALTHY_FACTS, known_curve=CURVE))
+    assert run.highest("env_steps") == 81_920
+    assert verdict(run).state == state
+    assert "preset ppo-cartpole had at least 300 after as many" in verdict(run).message
+
+
+def test_a_run_below_others_of_its_kind_is_an_alarm_without_any_other_finding() -> None:
+    run = RunHistory(of_preset("ppo", 80.0).records, Facts(HEALTHY_FACTS, known_curve=CURVE))
+    assert alarms(run) == ["below-preset"]
+
+
+def test_known_curves_are_those_of_the_same_environment_algorithm_and_preset() -> None:
+    found = known_curve(plan("CartPole-v1", total_steps=40_000))
+    assert found is not None and found.source == "preset ppo-cartpole"
+    assert found.lowest_after(1) is None and 300 < (found.lowest_after(60_000) or 0) <= 500
+    bare = known_curve(plan("CartPole-v1", preset="none", total_steps=40_000))
+    assert bare is not None and bare.source == "the default"
+    assert known_curve(plan("MO-Nothing-v0", preset="none", obs_shape=4, action_size=2)) is None
 
 
 @pytest.mark.parametrize(("algo", "state"), [("ppo", HARMED), ("sac", HARMED), ("dqn", OPEN)])

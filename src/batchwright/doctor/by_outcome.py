@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from batchwright.doctor.finding import DANGER, NOTE, Finding
-from batchwright.doctor.harm import HARMED, HEALTHY, OPEN, SHORT, has_settled, is_slow, verdict
+from batchwright.doctor.harm import HARMED, HEALTHY, OPEN, SHORT, has_settled, is_falling, is_slow, verdict
 from batchwright.doctor.levers import LEVER_FINDINGS
 from batchwright.doctor.run_history import RunHistory
 
@@ -23,11 +23,11 @@ SLOW_HINT = 0.55
 SLOW_CAUSES = frozenset(
     {"learning-rate-too-low", "gradient-clip-too-tight", "clip-range-too-small", "too-few-updates", "rollout-too-large"}
     | {"too-few-minibatches", "replay-ratio", "target-too-slow", "huber-limit-too-small", "warm-up-too-long"}
-    | {"reward-rate-too-low", "reward-timesteps-too-few"}
+    | {"reward-rate-too-low", "reward-timesteps-too-few", "target-too-fast", "gamma-too-myopic", "gae-lambda-too-low"}
 )
 """Findings that are alarms in a run whose return has risen barely, or late and rises still."""
-ALSO_SEEN = frozenset({"entropy-coef-too-high"})
-"""Of the findings of stated numbers, those whose consequence the record may show directly."""
+HELD_BACK = frozenset({"entropy-coef-too-high", "unexplained-terminations"})
+"""Findings that the record shows directly, and that hold a return down where it has settled too."""
 
 
 def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
@@ -43,6 +43,7 @@ def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
         return list(found)
     unknown = judged.state == OPEN and judged.gained is None
     slow, moves = unknown and is_slow(history), unknown and not has_settled(history)
+    falls = unknown and is_falling(history)
 
     def counts(one: Finding) -> bool:
         if one.name in WHATEVER_THE_RETURN and not one.hint:
@@ -53,8 +54,10 @@ def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
             return False
         if judged.state == SHORT:
             return True
-        if one.name in LEVER_FINDINGS and one.name not in ALSO_SEEN:
-            return moves and one.severity == DANGER and not one.hint
+        if one.name in HELD_BACK:
+            return unknown and one.seen
+        if one.name in LEVER_FINDINGS:
+            return not one.hint and (falls or (moves and one.severity == DANGER))
         return not one.hint or (one.seen and moves)
 
     return [one if counts(one) else replace(one, severity=NOTE) for one in found]

@@ -26,6 +26,8 @@ COLLAPSED_SHARE = 0.15
 COLLAPSED_NATS = 3.0
 """Per continuous dimension: the standard deviation has shrunk to e^-3, a twentieth of its start."""
 HIGH_COEF = 0.1
+HELD_SHARE, HELD_STATED = 0.75, 10.0
+"""Share of its highest at which a bonus holds the entropy of choices, where the user stated so many times the usual."""
 
 
 def entropy_collapse(history: RunHistory) -> Finding | None:
@@ -107,7 +109,11 @@ def entropy_coef_too_high(history: RunHistory) -> Finding | None:
     if len(finite) < 5 or coef is None or coef < HIGH_COEF / 2 or history.facts.get("regime") == "replay":
         return None
     start, late = float(finite[0]), float(np.median(finite[len(finite) // 2 :]))
-    high = late >= start - 0.05 if _is_continuous(history) else late >= 0.9 * float(np.max(finite))
+    if _is_continuous(history):
+        high = late >= start - 0.05
+    else:
+        stated = "entropy_start" in history.facts.pinned and coef >= HELD_STATED * ENTROPY_START[True]
+        high = late >= (HELD_SHARE if stated else 0.9) * float(np.max(finite))
     if not high:
         return None
     sure = coef >= 2 * HIGH_COEF

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchwright.doctor.finding import NOTE, WARNING, Finding, figure
+from batchwright.doctor.finding import MEASURED, NOTE, WARNING, Finding, figure
 from batchwright.doctor.known_returns import return_scale
 from batchwright.doctor.outcome_findings import smoothed, spread_within, stuck
-from batchwright.doctor.run_history import RunHistory
+from batchwright.doctor.run_history import Column, RunHistory
 
 SETTLED = 0.1
 """Share of the range of returns."""
-FALLEN = 0.5
-"""Share of the range of returns."""
+FALLEN, FALLING = 0.5, 0.25
+"""Shares of the range of returns: lost beyond doubt, and lost where a finding says why."""
+SATURATED = 0.02
+"""Share of the range of returns within which the last of them lie, near the best."""
 RISING, SINCE = 0.15, 0.6
 """Share of the range of returns that a slow run gains in the last part of its record, and where that part begins."""
 LATE = 0.4
@@ -24,6 +26,8 @@ EXPECTED_GAIN, FULL_AFTER = 0.7, 0.4
 LEAST_STEPS_SHARE = 0.15
 BARELY = 1.5
 """Standard deviations of the first returns."""
+CURVE_HEALTHY, CURVE_HARMED = 0.9, 0.7
+"""Shares of the gain of the lowest of three seeds after as many steps."""
 UNLUCKY = {"dqn": 0.6, "a2c": 0.6, "reinforce": 0.6}
 """Share of the expected gain that unlucky seeds have; presets of other algorithms are steadier."""
 FAR_BELOW = 0.35
@@ -53,7 +57,7 @@ def verdict(history: RunHistory) -> Verdict:
     """The return against what is known of the task, its own noise and its own best."""
     if any(event.get("kind") in ("non-finite", "diverged") for event in history.events):
         return Verdict(HARMED, "numbers were not finite")
-    known = against_preset(history) or against_solved(history)
+    known = against_curve(history) or against_preset(history) or against_solved(history)
     if known is not None and known.state in (HEALTHY, HARMED):
         return known
     if stuck(history) is not None:
@@ -61,6 +65,30 @@ def verdict(history: RunHistory) -> Verdict:
     if (known is None or known.gained is None) and has_fallen(history):
         return Verdict(HARMED, "the return has lost half of its range")
     return known or Verdict(OPEN)
+
+
+def against_curve(history: RunHistory) -> Verdict | None:
+    """The gain in return beside that of healthy runs of the same kind after as many steps, where they were measured."""
+    curve, returns, steps = history.facts.known_curve, history.returns(), history.highest("env_steps")
+    lowest = None if curve is None or steps is None or len(returns) < 4 else curve.lowest_after(steps)
+    if curve is None or lowest is None:
+        return None
+    first, last = _ends(returns)
+    if lowest <= first:
+        return None  # the known runs had not begun to learn by then
+    gained = (last - first) / (lowest - first)
+    return Verdict(
+        HEALTHY if gained >= CURVE_HEALTHY else HARMED if gained < CURVE_HARMED else OPEN,
+        f"the return has risen from {figure(first)} to {figure(last)} in {figure(steps)} steps; {curve.source} had at "
+        f"least {figure(lowest)} after as many",
+        gained,
+    )
+
+
+def _ends(returns: Column) -> tuple[float, float]:
+    """The lowest return of the first tenth of the record, and the mean of the last."""
+    count = max(1, len(returns) // 10)
+    return float(returns[:count].min()), float(returns[-count:].mean())
 
 
 def against_solved(history: RunHistory) -> Verdict | None:
@@ -84,9 +112,7 @@ def against_preset(history: RunHistory) -> Verdict | None:
     steps = history.highest("env_steps")
     if known is None or steps is None or len(returns) < 4 or steps < LEAST_STEPS_SHARE * known.steps:
         return None
-    count = max(1, len(returns) // 10)
-    first, last = float(returns[:count].mean()), float(returns[-count:].mean())
-    first = min(first, float(returns[:count].min()))
+    first, last = _ends(returns)
     if known.reached <= first or (not known.same_env and abs(last) < COMPARABLE * abs(known.reached)):
         return None
     gained = (last - first) / (known.reached - first)
@@ -103,22 +129,23 @@ def against_preset(history: RunHistory) -> Verdict | None:
 
 
 def below_preset(history: RunHistory) -> Finding | None:
-    """A return far below what the preset of this environment reached: an alarm where the run uses that preset."""
-    found, known = verdict(history), history.facts.known_result
-    if found.state != HARMED or found.gained is None or known is None:
+    """A return far below what runs with the same preset or with the defaults reached: an alarm where this is one."""
+    found, facts = verdict(history), history.facts
+    if found.state != HARMED or found.gained is None:
         return None
-    uses_it = bool(history.facts.from_preset)
+    preset = None if facts.known_result is None else facts.known_result.preset
+    uses_it = bool(facts.from_preset) or facts.known_curve is not None
     return Finding(
         "below-preset",
         WARNING if uses_it and found.gained < FAR_BELOW else NOTE,
         0.3,
         f"{found.message}: {found.gained:.0%} of its gain.",
-        "something keeps this run from what its preset reaches"
+        "something keeps this run from what others of its kind reach"
         if uses_it
         else "the numbers of this run suit the task less than those of the preset",
-        f"docs/benchmarks.md#learning: {known.preset}",
-        () if uses_it else (f"--preset {known.preset}",),
-        {"gained": found.gained, "preset": known.preset, "preset_return": known.reached},
+        f"docs/benchmarks.md#learning: {preset}" if preset else MEASURED,
+        () if preset is None or facts.from_preset else (f"--preset {preset}",),
+        {"gained": found.gained, "preset": preset},
     )
 
 
@@ -139,7 +166,7 @@ def is_slow(history: RunHistory) -> bool:
     """
     warm_up, total = history.facts.number("warmup_steps"), history.facts.number("total_steps")
     curve = smoothed(history, min(0.9, warm_up / total) if warm_up and total else 0.0)
-    if len(curve) < 6 or history.share_done < 0.5:
+    if len(curve) < 6 or history.share_done < 0.5 or is_saturated(history):
         return False
     span = float(curve.max() - curve.min()) or 1.0
     first, last, at = float(curve[:2].mean()), float(curve[-2:].mean()), int(SINCE * len(curve))
@@ -147,6 +174,15 @@ def is_slow(history: RunHistory) -> bool:
         return True
     half = int(np.argmax(curve >= (first + last) / 2)) / len(curve)
     return half >= LATE and last - float(curve[at : at + 3].mean()) > RISING * span
+
+
+def is_saturated(history: RunHistory) -> bool:
+    """Whether all of the last episodes have the best return so far, as those that survive to the time limit have."""
+    returns = history.returns()
+    last = returns[-max(3, len(returns) // 20) :]
+    span = float(returns.max() - returns.min()) if len(returns) else 0.0
+    within = history.typical("episode_return_std", 0.95) or 0.0
+    return span > 0 and float(returns.max() - last.min()) < SATURATED * span and within < SATURATED * span
 
 
 def spread_at_first(history: RunHistory) -> float:
@@ -158,10 +194,19 @@ def spread_at_first(history: RunHistory) -> float:
 
 def has_fallen(history: RunHistory) -> bool:
     """Whether the return has lost half of its range since its best, and more than its noise."""
+    return _lost(history) > FALLEN
+
+
+def is_falling(history: RunHistory) -> bool:
+    """The same of a quarter of its range."""
+    return _lost(history) > FALLING
+
+
+def _lost(history: RunHistory) -> float:
+    """The share of its range that the return has lost since its best; 0 where that is no more than its noise."""
     curve = smoothed(history)
     if len(curve) < 6:
-        return False
-    lost = float(curve.max() - curve[-2:].mean())
-    span = float(curve.max() - curve.min())
+        return 0.0
+    lost, span = float(curve.max() - curve[-2:].mean()), float(curve.max() - curve.min())
     noise = max(spread_within(history), float(np.std(np.diff(curve))))
-    return lost > FALLEN * span and lost > noise
+    return lost / span if span > 0 and lost > noise else 0.0

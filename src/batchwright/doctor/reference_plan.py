@@ -1,12 +1,16 @@
-"""What a run is compared with: the plan without the numbers that its user stated, and the result of a tuned preset."""
+"""What a run is compared with: the plan without the numbers that its user stated, and what others of its kind reached."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 from typing import Any
+
+import numpy as np
 
 from batchwright.config.load import resolve
 from batchwright.config.presets import NO_PRESET, read_preset, tuned_preset
@@ -31,6 +35,40 @@ class KnownResult:
     steps: int
     same_env: bool
     """False where the run uses the preset in another environment, such as a wrapped one."""
+
+
+@dataclass(frozen=True)
+class KnownCurve:
+    """The training returns of a tuned preset, or of the defaults, on one environment over three seeds."""
+
+    source: str
+    """The preset, or `the default`."""
+    steps: tuple[int, ...]
+    lowest: tuple[float, ...]
+    """Of the seeds, the mean return over the last tenth of the steps so far."""
+
+    def lowest_after(self, steps: float) -> float | None:
+        """The lowest return of the seeds after so many steps; None before the first that was kept."""
+        return None if steps < self.steps[0] else float(np.interp(steps, self.steps, self.lowest))
+
+
+@cache
+def _curves() -> dict[str, Any]:
+    """What `benchmarks/known_curves.py` measured, by environment, algorithm and preset."""
+    text = resources.files("batchwright.doctor").joinpath("known_curves.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def known_curve(plan: Plan) -> KnownCurve | None:
+    """The returns of other runs with the same environment, algorithm and preset; None where nobody measured them."""
+    name, _, version = (plan.task.name or "").rpartition("-v")
+    preset = next(iter(sorted(presets_of(plan))), NO_PRESET)
+    found = _curves().get(f"{name} {plan.algo} {preset}") if version.isdigit() else None
+    if found is None:
+        return None
+    source = "the default" if preset == NO_PRESET else f"preset {preset}"
+    return KnownCurve(source, tuple(found["steps"]), tuple(found["lowest"]))
 
 
 def known_result(plan: Plan) -> KnownResult | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from batchwright.doctor.reference_plan import KnownResult, known_result, reference_values
+from batchwright.doctor.reference_plan import KnownCurve, KnownResult, known_curve, known_result, reference_values
 from batchwright.planning.plan import Plan
 from batchwright.planning.quantity import PINNED, PRESET
 
@@ -36,6 +36,8 @@ class Facts:
     """What the same plan has without the stated settings: the numbers of the preset, else the planner's."""
     known_result: KnownResult | None = None
     """What the preset of this environment, or of this run, reached."""
+    known_curve: KnownCurve | None = None
+    """The training returns of healthy runs of the same kind."""
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
@@ -69,6 +71,7 @@ def facts_of(plan: Plan) -> Facts:
         pinned=pinned,
         reference=reference_values(plan),
         known_result=known_result(plan),
+        known_curve=known_curve(plan),
     )
 
 

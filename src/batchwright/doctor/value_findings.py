@@ -18,6 +18,7 @@ from batchwright.doctor.finding import (
     flag,
 )
 from batchwright.doctor.outcome_findings import stuck
+from batchwright.doctor.policy_steps import hardly_moves
 from batchwright.doctor.reference_ranges import outside, tuned
 from batchwright.doctor.run_history import RunHistory
 
@@ -30,7 +31,8 @@ LARGE_TARGETS, SMALL_TARGETS = 2e3, 2e-3
 """Alarms by themselves."""
 ODD_LARGE, ODD_SMALL = 60.0, 0.3
 """Hints: causes of harm where the record shows some."""
-LOW_EXPLAINED = 0.05
+MASKED = 1.0
+"""Decades that it counts for where the policy hardly moves: the value loss takes the whole clipped gradient."""
 
 
 def gamma_too_myopic(history: RunHistory) -> Finding | None:
@@ -99,6 +101,7 @@ def reward_scale(history: RunHistory) -> Finding | None:
         return None
     clear = spread > LARGE_TARGETS or spread < SMALL_TARGETS or _largest_discounted_return(history) < SMALL_TARGETS
     beyond = math.log10(spread / ODD_LARGE if too_large else ODD_SMALL / spread)
+    beyond += MASKED if too_large and hardly_moves(history) else 0.0
     loss, norm = history.typical("value_loss"), history.typical("gradient_norm")
     return Finding(
         "reward-scale",
