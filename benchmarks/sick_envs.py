@@ -444,7 +444,7 @@ class Arm(JaxTask):
 
 
 class Keys(JaxTask):
-    """A square of five by five places: half a point for the key, 1 for the door with the key, which ends the episode."""
+    """A square of five by five places: half a point for the key, 1 for the door with the key, and that is the end."""
 
     observation = box(-np.inf, np.inf, (7,))
     action = Discrete(4)

@@ -201,7 +201,10 @@ RUNS: dict[Symptom, tuple[RunHistory, RunHistory]] = {
     # Hidden velocities: every earlier action acts alike.
     env_findings.sticky_actions: (history(**effects(0.7, 0.2, 0.05, 0.01)), history(**effects(0.5, 0.5, 0.5, 0.5))),
     env_findings.repeated_observations: (history(obs_repeat_fraction=0.5), history(obs_repeat_fraction=0.01)),
-    env_findings.unexplained_terminations: (history(termination_sign=2.2), history(termination_sign=8.0)),
+    env_findings.unexplained_terminations: (
+        history(termination_sign=2.2, terminations_seen=40.0),
+        history(termination_sign=8.0, terminations_seen=40.0),
+    ),
     env_findings.time_limit_as_termination: (
         history(terminated_length_max=200.0, terminated_at_max=1.0),
         history(terminated_length_max=lambda k: 100.0 + k, terminated_at_max=0.1, truncated_length_max=200.0),
@@ -278,6 +281,8 @@ def test_a_source_is_a_paper_a_link_or_a_page_that_exists(symptom: Symptom) -> N
 def test_a_task_that_takes_a_fixed_number_of_steps_has_no_hidden_time_limit() -> None:
     fixed = {"terminated_length_max": 16.0, "terminated_at_max": 1.0}
     assert env_findings.time_limit_as_termination(history(**fixed, termination_sign=2.0)) is not None
+    unmeasured = env_findings.time_limit_as_termination(history(**fixed))
+    assert unmeasured is not None and unmeasured.confidence < 0.5
     assert env_findings.time_limit_as_termination(history(**fixed, termination_sign=12.0)) is None
 
 
@@ -354,3 +359,8 @@ def test_advised_rollouts_count_the_agents() -> None:
     facts = {"rollout_transitions": 65_536, "iterations": 3, "num_envs": 8, "num_agents": 4, "rollout_steps": 2048}
     finding = batch_findings.rollout_too_large(history(facts))
     assert finding is not None and finding.flags == ("--rollout-steps 64",)
+
+
+def test_a_few_terminations_say_nothing_of_their_reason() -> None:
+    few = history(termination_sign=2.2, terminations_seen=5.0)
+    assert env_findings.unexplained_terminations(few) is None

@@ -143,7 +143,7 @@ def test_known_curves_are_those_of_the_same_environment_algorithm_and_preset() -
     assert found.lowest_after(1) is None and 300 < (found.lowest_after(60_000) or 0) <= 500
     bare = known_curve(plan("CartPole-v1", preset="none", total_steps=40_000))
     assert bare is not None and bare.source == "the default"
-    assert known_curve(plan("MO-Nothing-v0", preset="none", obs_shape=4, action_size=2)) is None
+    assert known_curve(plan("IdentityDiscrete-v0", preset="none", total_steps=40_000)) is None
 
 
 @pytest.mark.parametrize(("algo", "state"), [("ppo", HARMED), ("sac", HARMED), ("dqn", OPEN)])

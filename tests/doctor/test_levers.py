@@ -88,9 +88,16 @@ def test_a_learning_rate_ten_times_too_high_is_named_first_in_a_run_that_stands_
 
 
 def test_the_same_learning_rate_is_a_note_while_the_return_rises() -> None:
-    found = examine(run_of(lambda k: -490.0 + 5.0 * k, learning_rate=0.003))
+    rising = run_of(lambda k: -490.0 + 5.0 * k, learning_rate=0.003)
+    found = examine(RunHistory(rising.records, replace(rising.facts, known_curve=None)))
     assert not [one.name for one in found if one.alarm]
     assert "learning-rate-too-high" in {one.name for one in found}
+
+
+def test_it_is_an_alarm_where_the_default_is_known_to_rise_faster() -> None:
+    rising = run_of(lambda k: -490.0 + 5.0 * k, learning_rate=0.003)
+    assert rising.facts.known_curve is not None and rising.facts.known_curve.source == "the default"
+    assert "learning-rate-too-high" in {one.name for one in examine(rising) if one.alarm}
 
 
 @pytest.mark.parametrize(("last", "state"), [(460.0, HEALTHY), (60.0, HARMED)])

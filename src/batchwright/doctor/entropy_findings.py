@@ -25,7 +25,8 @@ EARLY = 0.3
 COLLAPSED_SHARE = 0.15
 COLLAPSED_NATS = 3.0
 """Per continuous dimension: the standard deviation has shrunk to e^-3, a twentieth of its start."""
-HIGH_COEF = 0.1
+HIGH_COEF, SURE_COEF = 0.1, {False: 0.19, True: 0.5}
+"""A bonus that may be too high; one that is, for choices and for continuous actions, which bounds cut short."""
 HELD_SHARE, HELD_STATED = 0.75, 10.0
 """Share of its highest at which a bonus holds the entropy of choices, where the user stated so many times the usual."""
 
@@ -109,14 +110,15 @@ def entropy_coef_too_high(history: RunHistory) -> Finding | None:
     if len(finite) < 5 or coef is None or coef < HIGH_COEF / 2 or history.facts.get("regime") == "replay":
         return None
     start, late = float(finite[0]), float(np.median(finite[len(finite) // 2 :]))
-    if _is_continuous(history):
+    continuous = _is_continuous(history)
+    if continuous:
         high = late >= start - 0.05
     else:
         stated = "entropy_start" in history.facts.pinned and coef >= HELD_STATED * ENTROPY_START[True]
         high = late >= (HELD_SHARE if stated else 0.9) * float(np.max(finite))
     if not high:
         return None
-    sure = coef >= 2 * HIGH_COEF
+    sure = coef > SURE_COEF[continuous]
     return Finding(
         "entropy-coef-too-high",
         WARNING if sure else NOTE,

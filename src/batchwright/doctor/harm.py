@@ -9,6 +9,7 @@ import numpy as np
 from batchwright.doctor.finding import MEASURED, NOTE, WARNING, Finding, figure
 from batchwright.doctor.known_returns import return_scale
 from batchwright.doctor.outcome_findings import smoothed, spread_within, stuck
+from batchwright.doctor.reference_plan import KnownCurve
 from batchwright.doctor.run_history import Column, RunHistory
 
 SETTLED = 0.1
@@ -28,8 +29,12 @@ BARELY = 1.5
 """Standard deviations of the first returns."""
 CURVE_HEALTHY, CURVE_HARMED = 0.9, 0.7
 """Shares of the gain of the lowest of three seeds after as many steps."""
+SOONER = 0.7
+"""Of the steps, what counts in a run whose learning rate falls within fewer steps."""
 UNLUCKY = {"dqn": 0.6, "a2c": 0.6, "reinforce": 0.6}
 """Share of the expected gain that unlucky seeds have; presets of other algorithms are steadier."""
+UNLUCKY_CURVE = {"dqn": 0.6}
+"""The same beside the lowest of three seeds, which unlucky ones of DQN may be far below."""
 FAR_BELOW = 0.35
 """Share of the gain of the preset that a run uses."""
 COMPARABLE, MOST_GAIN = 0.1, 1.5
@@ -57,7 +62,7 @@ def verdict(history: RunHistory) -> Verdict:
     """The return against what is known of the task, its own noise and its own best."""
     if any(event.get("kind") in ("non-finite", "diverged") for event in history.events):
         return Verdict(HARMED, "numbers were not finite")
-    known = against_curve(history) or against_preset(history) or against_solved(history)
+    known = against_others(history) or against_solved(history)
     if known is not None and known.state in (HEALTHY, HARMED):
         return known
     if stuck(history) is not None:
@@ -67,22 +72,40 @@ def verdict(history: RunHistory) -> Verdict:
     return known or Verdict(OPEN)
 
 
+def against_others(history: RunHistory) -> Verdict | None:
+    """Beside healthy runs of its kind after as many steps; with a preset the worse of that and of its last result."""
+    beside_curve = against_curve(history)
+    if beside_curve is not None and not history.facts.from_preset:
+        return beside_curve
+    found = [one for one in (beside_curve, against_preset(history)) if one is not None]
+    return min(found, key=lambda one: (HARMED, OPEN, HEALTHY).index(one.state), default=None)
+
+
 def against_curve(history: RunHistory) -> Verdict | None:
     """The gain in return beside that of healthy runs of the same kind after as many steps, where they were measured."""
     curve, returns, steps = history.facts.known_curve, history.returns(), history.highest("env_steps")
-    lowest = None if curve is None or steps is None or len(returns) < 4 else curve.lowest_after(steps)
-    if curve is None or lowest is None:
+    if curve is None or steps is None or len(returns) < 4:
+        return None
+    lowest = curve.lowest_after(steps * (SOONER if _anneals_sooner(history, curve) else 1.0))
+    if lowest is None:
         return None
     first, last = _ends(returns)
     if lowest <= first:
         return None  # the known runs had not begun to learn by then
     gained = (last - first) / (lowest - first)
+    harmed = CURVE_HARMED * UNLUCKY_CURVE.get(history.facts.get("algo"), 1.0)
     return Verdict(
-        HEALTHY if gained >= CURVE_HEALTHY else HARMED if gained < CURVE_HARMED else OPEN,
+        HEALTHY if gained >= CURVE_HEALTHY else HARMED if gained < harmed else OPEN,
         f"the return has risen from {figure(first)} to {figure(last)} in {figure(steps)} steps; {curve.source} had at "
         f"least {figure(lowest)} after as many",
         gained,
     )
+
+
+def _anneals_sooner(history: RunHistory, curve: KnownCurve) -> bool:
+    """Whether the learning rate falls within fewer steps than that of the known runs."""
+    total, schedule = history.facts.number("total_steps"), history.facts.get("learning_rate_schedule")
+    return total is not None and total < 0.9 * curve.steps[-1] and schedule not in (None, "constant")
 
 
 def _ends(returns: Column) -> tuple[float, float]:

@@ -20,7 +20,9 @@ ZERO = 1e-3
 """What a setting of 0 counts as, relative to its reference."""
 
 SHOWN_BY_VALUES = 0.12
-"""What Q values far from the worth of returns add to the confidence in a cause of it."""
+"""What values far from the worth of returns, or that explain nothing, add to the confidence in a cause of it."""
+UNEXPLAINED = 0.1
+"""Explained variance below which values say nothing of returns."""
 VALUES_BEHIND = frozenset({"learning-rate-too-low", "target-too-slow", "huber-limit-too-small", "replay-ratio"})
 VALUES_BEYOND = frozenset({"learning-rate-too-high", "target-too-fast", "replay-ratio", "gamma-too-long"})
 
@@ -229,7 +231,10 @@ def _confidence(history: RunHistory, lever: Lever, off: float) -> float:
 
 
 def _shown_by_values(history: RunHistory, name: str) -> str:
-    """The sentence that says so where Q values lag behind recent returns, or exceed them, as the cause makes expect."""
+    """The sentence that says so where values lag behind returns, exceed or do not explain them, as the cause would."""
+    explained = history.typical("explained_variance", 0.3)
+    if name == "gamma-too-long" and explained is not None and explained < UNEXPLAINED:
+        return f" The explained variance is {figure(explained)}: values of so long a horizon are not learned."
     level = value_level(history) if name in VALUES_BEHIND or name in VALUES_BEYOND else None
     if level is None:
         return ""

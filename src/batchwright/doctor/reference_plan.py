@@ -1,4 +1,4 @@
-"""What a run is compared with: the plan without the numbers that its user stated, and what others of its kind reached."""
+"""What a run is compared with: the plan without the numbers that its user stated, and runs of its kind."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class KnownCurve:
     """The preset, or `the default`."""
     steps: tuple[int, ...]
     lowest: tuple[float, ...]
-    """Of the seeds, the mean return over the last tenth of the steps so far."""
+    """Of the seeds, the mean return over the last fifth of the steps so far."""
 
     def lowest_after(self, steps: float) -> float | None:
         """The lowest return of the seeds after so many steps; None before the first that was kept."""

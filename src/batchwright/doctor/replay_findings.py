@@ -17,6 +17,8 @@ LOW_RATIO, HIGH_RATIO = 0.02, 8.0
 OVERESTIMATION_PAPERS = "van Hasselt et al., 2016 (arXiv:1509.06461); Fujimoto et al., 2018 (arXiv:1802.09477)"
 LARGE_VALUES, SMALL_VALUES = 3e3, 0.3
 """What single rewards add up to within the horizon: beyond these, temperatures and Huber limits of usual size fail."""
+ODD_VALUES = 1e3
+"""From here on they are a suspect in a harmed run."""
 FEW_TARGETS, ENOUGH_TARGETS = 8, 50
 """Times that a target follows its critic in a run: SAC on Pendulum learns with 27, DQN on CartPole with 117."""
 FEW_UPDATES = ("replay-ratio", "warm-up-too-long")
@@ -112,10 +114,10 @@ def scale_of_replayed_rewards(history: RunHistory) -> Finding | None:
         return None
     gamma = min(history.facts.number("gamma") or 0.99, 0.9999)
     worth = size * min(length, 1 / (1 - gamma))
-    if SMALL_VALUES < worth < LARGE_VALUES:
+    if SMALL_VALUES < worth < ODD_VALUES:
         return None
-    large = worth >= LARGE_VALUES
-    beyond = math.log10(worth / LARGE_VALUES if large else SMALL_VALUES / worth)
+    large = worth >= ODD_VALUES
+    beyond = max(0.0, math.log10(worth / LARGE_VALUES)) if large else math.log10(SMALL_VALUES / worth)
     loss, norm = history.typical("critic_loss"), history.typical("gradient_norm")
     return Finding(
         "reward-scale",

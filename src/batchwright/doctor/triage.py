@@ -211,12 +211,14 @@ def examine(history: RunHistory) -> list[Finding]:
 
 
 def one_of_each(found: Sequence[Finding]) -> list[Finding]:
-    """Of findings with the same name, the alarm with the higher confidence."""
+    """Of findings with the same name, the alarm with the higher confidence; what another alarm saw counts for it."""
     best: dict[str, Finding] = {}
     for finding in found:
-        other = best.get(finding.name)
-        if other is None or finding.score > other.score:
-            best[finding.name] = finding
+        other = best.get(finding.name, finding)
+        higher = finding if finding.score > other.score else other
+        if finding.alarm and other.alarm:
+            higher = replace(higher, hint=finding.hint and other.hint, seen=finding.seen or other.seen)
+        best[finding.name] = higher
     return list(best.values())
 
 
