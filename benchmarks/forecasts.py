@@ -64,12 +64,12 @@ MEMORY: dict[str, list[str]] = {
 
 NO_PRESET = ["--preset", "none"]
 TIME: dict[str, list[str]] = {
-    "ppo CartPole, jax": ["CartPole-v1", *PPO, "--engine", "jax", "--total-steps", "400000"],
-    "ppo LunarLander, envpool": ["LunarLander-v3", *PPO, "--engine", "envpool", "--total-steps", "200000"],
-    "ppo Acrobot, jax": ["Acrobot-v1", *PPO, "--engine", "jax", "--total-steps", "300000"],
-    "ppo HalfCheetah, envpool": ["HalfCheetah-v5", *PPO, "--engine", "envpool", "--total-steps", "200000"],
-    "ppo CartPole, gymnasium": ["CartPole-v1", *PPO, "--engine", "gymnasium-sync", "--total-steps", "100000"],
-    "a2c CartPole, jax": ["CartPole-v1", "--algo", "a2c", "--engine", "jax", "--total-steps", "400000"],
+    "ppo CartPole, jax": ["CartPole-v1", *PPO, "--engine", "jax", "--total-steps", "3000000"],
+    "ppo LunarLander, envpool": ["LunarLander-v3", *PPO, "--engine", "envpool", "--total-steps", "800000"],
+    "ppo Acrobot, jax": ["Acrobot-v1", *PPO, "--engine", "jax", "--total-steps", "3000000"],
+    "ppo HalfCheetah, envpool": ["HalfCheetah-v5", *PPO, "--engine", "envpool", "--total-steps", "600000"],
+    "ppo CartPole, gymnasium": ["CartPole-v1", *PPO, "--engine", "gymnasium-sync", "--total-steps", "300000"],
+    "a2c CartPole, jax": ["CartPole-v1", "--algo", "a2c", "--engine", "jax", "--total-steps", "3000000"],
     "sac Pendulum, jax": ["Pendulum-v1", "--algo", "sac", "--engine", "jax", "--total-steps", "8000"],
     "dqn CartPole, jax": ["CartPole-v1", "--algo", "dqn", "--engine", "jax", "--total-steps", "60000"],
 }

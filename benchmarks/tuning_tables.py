@@ -181,7 +181,7 @@ def _shared(found: dict[str, dict[str, Any]]) -> str:
             cells.append([name, settings, *(", ".join(values) for values in per_setting), loads])
     words = (
         "Settings of CartPole, 8,192 steps each, 131,072 where they are long, from the start of a process, nothing "
-        "compiled before. A worker compiles what the other has compiled too:"
+        "compiled before. The second worker loads what the first one compiled:"
     )
     columns = ["", "settings", "seconds each", "processor seconds each", "load of the machine"]
     return f"{words}\n\n" + table(columns, cells)

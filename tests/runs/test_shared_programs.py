@@ -76,13 +76,12 @@ def test_a_run_that_shares_programs_equals_one_that_has_its_own(name: str, tmp_p
 
 def test_settings_that_are_arrays_make_no_new_program(tmp_path: Path) -> None:
     programs, counts = SharedPrograms(), []
-    raw = {"normalize_obs": False, "normalize_rewards": False}  # else gamma is a part of what rewards are measured by
     for number, rate in enumerate((1e-3, 1e-2, 1e-1)):
         change = {"seed": number, "learning_rate": rate, "gamma": 0.9 + 0.01 * number, "entropy_start": rate}
-        run = prepare(run_dir=tmp_path / f"{number}", quiet=True, **(PPO | raw | change))
+        run = prepare(run_dir=tmp_path / f"{number}", quiet=True, **(PPO | change))
         continue_run(run, partial(make_learner, programs=programs), OutputOptions(quiet=True, stream=io.StringIO()))
         counts.append(len(programs))
-    assert counts[0] == counts[1] == counts[2] == 4  # engine, collect, nothing to measure, update
+    assert counts[0] == counts[1] == counts[2] == 4  # engine, collect, statistics of rewards, update
 
 
 def test_a_number_that_is_compiled_in_makes_one_program_for_each_of_its_values(tmp_path: Path) -> None:
@@ -93,3 +92,10 @@ def test_a_number_that_is_compiled_in_makes_one_program_for_each_of_its_values(t
         continue_run(run, partial(make_learner, programs=programs), OutputOptions(quiet=True, stream=io.StringIO()))
         counts.append(len(programs))
     assert counts == [4, 5, 5, 5]  # the update of 3 epochs is the only new one
+
+
+def test_the_oldest_program_goes_where_as_many_are_kept_as_may_be() -> None:
+    programs = SharedPrograms(most=2)
+    made = [programs.get(key, lambda key=key: f"program {key}") for key in (1, 2, 3)]  # type: ignore[misc]
+    assert made == ["program 1", "program 2", "program 3"] and len(programs) == 2
+    assert 1 not in programs and 3 in programs

@@ -30,6 +30,19 @@ def test_the_first_iteration_compiles_and_counts_as_the_start() -> None:
     assert speed.iterations == 2
 
 
+def test_an_iteration_with_a_metric_that_none_before_it_had_counts_as_the_start() -> None:
+    """Some programs run in one of several iterations; 10 steps in 1 s, and 3 s to compile in the fourth."""
+    seldom = {"policy_gradient_signal_by_env": 0.1}
+    records = [line(10 * k, 10, 4.0 if k == 4 else 1.0, **(seldom if k in (4, 8) else {})) for k in range(1, 9)]
+    speed = speed_of(records, run_seconds=12.0)
+    assert speed is not None and speed.iterations == 6
+    assert speed.step_seconds == pytest.approx(0.1)
+    assert speed.start_seconds == pytest.approx(12.0 - 6.0)
+    enough = Enough(iterations=3, seconds=5.0)
+    said = [enough.add(record | {"elapsed_seconds": 1.0 * k}) for k, record in enumerate(records)]
+    assert said == [False] * 6 + [True, True]
+
+
 def test_steps_before_the_first_update_have_a_price_of_their_own() -> None:
     warm = [line(10, 10, 2.0, updates=0), line(20, 10, 0.1, updates=0), line(30, 10, 0.3, updates=0)]
     records = [*warm, line(40, 10, 4.0), line(50, 10, 1.0), line(60, 10, 1.0)]

@@ -21,6 +21,11 @@ ARRAYS_OF_EVERY_RUN = frozenset(
 """Numbers of a plan that no compiled program contains: they count, or they are passed to it as arrays."""
 
 
+MOST_PROGRAMS = 256
+"""Each compiled program maps several regions of memory, of which Linux gives a process 65,530: beyond about 1,200
+programs LLVM ends it."""
+
+
 class SharedPrograms:
     """Programs by what they were made from. A run alone has its own; runs in one process may share one of these.
 
@@ -28,7 +33,7 @@ class SharedPrograms:
     compilation and never a bit.
     """
 
-    def __init__(self, most: int | None = None) -> None:
+    def __init__(self, most: int = MOST_PROGRAMS) -> None:
         """`most` is the number of programs that are kept; the oldest go first."""
         self._programs: dict[Hashable, Any] = {}
         self._most = most
@@ -43,7 +48,7 @@ class SharedPrograms:
         """The program of a key, made by the first run that asks for it."""
         if key not in self._programs:
             made = make()
-            while self._most is not None and len(self._programs) >= self._most:
+            while len(self._programs) >= self._most:
                 del self._programs[next(iter(self._programs))]
             self._programs[key] = made
         program: ProgramT = self._programs[key]

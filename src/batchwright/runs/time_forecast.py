@@ -20,7 +20,7 @@ SPEEDS_FILE = "speeds.json"
 CACHE_FORMAT = "2"
 MEASURED_SECONDS = 1.0
 LEAST_ITERATIONS = 3
-"""With updates, that a speed is measured over; of them the first compiles and does not count."""
+"""With updates, of which the first compiles and does not count."""
 MOST_SECONDS = 60.0
 """After so long a measurement ends with what it has."""
 WORTH_SAYING_SECONDS = 20.0
@@ -88,11 +88,14 @@ def remember(plan: Plan, records: Sequence[Mapping[str, Any]], run_seconds: floa
 
 @dataclass(frozen=True)
 class Span:
-    """One iteration: its environment steps, the seconds until the next one could begin, whether it had updates."""
+    """One iteration: its environment steps, and the seconds until the next one could begin."""
 
     steps: int
     seconds: float
     updated: bool
+    """Whether it had updates."""
+    compiled: bool
+    """Whether some program ran for the first time: it had the first updates, or its record has the first of a metric."""
 
 
 def spans(records: Sequence[Mapping[str, Any]]) -> list[Span]:
@@ -101,22 +104,25 @@ def spans(records: Sequence[Mapping[str, Any]]) -> list[Span]:
     An evaluation is priced apart. That of the last record comes after it: then only the iteration's own time is left.
     """
     found: list[Span] = []
-    steps, elapsed = 0, 0.0
+    steps, elapsed, known = 0, 0.0, set[str]()
     for record in records:
         made, steps = int(record["env_steps"]) - steps, int(record["env_steps"])
         seconds, now = made / record["steps_per_second"], record.get(ELAPSED_SECONDS)
         if now is not None:
             evaluated = float(record.get(EVALUATION_SECONDS, 0.0))
             seconds, elapsed = max(seconds, float(now) - elapsed - evaluated), float(now)
-        found.append(Span(made, seconds, bool(record.get("updates"))))
+        updated = bool(record.get("updates"))
+        names = {name for name in record if not name.startswith("eval")}  # evaluations are priced apart
+        compiled = not names <= known or (updated and not any(span.updated for span in found))
+        found.append(Span(made, seconds, updated, compiled))
+        known |= names
     return found
 
 
 def speed_of(records: Sequence[Mapping[str, Any]], run_seconds: float) -> Speed | None:
     """The speed in a run's records; None where there are too few iterations."""
-    timed = spans(records)
-    first_update = next((at for at, span in enumerate(timed) if span.updated), len(timed))
-    with_updates, without = timed[first_update + 1 :], timed[1:first_update]  # the first of each kind compiles
+    timed = [span for span in spans(records) if not span.compiled]
+    with_updates, without = ([span for span in timed if span.updated is updated] for updated in (True, False))
     if len(with_updates) < LEAST_ITERATIONS - 1:
         return None
     evaluation_seconds = [float(record[EVALUATION_SECONDS]) for record in records if EVALUATION_SECONDS in record]
@@ -141,16 +147,13 @@ class Enough:
     def __init__(self, iterations: int = LEAST_ITERATIONS, seconds: float = MEASURED_SECONDS) -> None:
         self.iterations, self.seconds = iterations, seconds
         self.records: list[Mapping[str, Any]] = []
-        self._updating, self._since = 0, 0.0
 
     def add(self, record: Mapping[str, Any]) -> bool:
         self.records.append(record)
-        if record.get("updates"):
-            self._updating += 1
-            self._since = self._since if self._updating > 1 else float(record[ELAPSED_SECONDS])
-        elapsed = float(record[ELAPSED_SECONDS])
-        enough = self._updating >= self.iterations and elapsed - self._since >= self.seconds
-        return enough or elapsed >= MOST_SECONDS
+        timed = [span for span in spans(self.records) if span.updated]
+        seconds = sum(span.seconds for span in timed if not span.compiled)
+        enough = len(timed) >= self.iterations and seconds >= self.seconds
+        return enough or float(record[ELAPSED_SECONDS]) >= MOST_SECONDS
 
     def speed(self, run_seconds: float, evaluation_seconds: float) -> Speed:
         """By these records and an evaluation; of a plan too short for `speed_of`, by what was trained of it."""
