@@ -7,8 +7,8 @@ python benchmarks/doctor.py try [--set unseen]                      harmed runs,
 
 A run is harmed where its return at the end of training has lost more than 25% of what healthy runs of its base gain
 over their first return, and lies below every one of them. A fault that harms nothing makes a healthy run of odd
-numbers, on which an alarm is false. The set `unseen` judges the present doctor: tasks, seeds and grades that nothing was
-chosen on. All others have been looked at, and are for choosing.
+numbers, on which an alarm is false. The set `unseen` judges the present doctor: tasks, seeds and grades that nothing
+was chosen on. All others have been looked at, and are for choosing.
 """
 
 from __future__ import annotations

@@ -333,9 +333,9 @@ def doctor(report: dict[str, Any]) -> str:
             "where a finding that was fixed beforehand (`benchmarks/doctor_faults.py`) stands among the alarms. A base "
             "is an environment and an algorithm, with or without preset.",
             "`unseen` (`benchmarks/doctor_unseen.py`) judges the present doctor: three tasks, seeds and grades that no "
-            "threshold was set on, four healthy seeds of each base, faults of the environment under every algorithm but "
-            "return decomposition. Its cases were written before the last change of the doctor, its runs were diagnosed "
-            "after it. One look came before: while it was being trained, the healthy runs of `a2c keys` showed alarms "
+            "threshold was set on, four healthy seeds of each base, faults of the environment under every algorithm "
+            "but return decomposition. Its cases were written before the last change of the doctor, its runs were "
+            "diagnosed after it. One look came before: while it was being trained, the healthy runs of `a2c keys` showed alarms "
             "for terminations without a reason, and that finding learned to count terminations. Random terminations "
             "are left out where rewards are negative: the sooner an episode ends the more it returns.",
             "The present rules were chosen on `fresh-again` and `judging`, shown as the present doctor sees them. "

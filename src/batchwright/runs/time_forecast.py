@@ -95,7 +95,7 @@ class Span:
     updated: bool
     """Whether it had updates."""
     compiled: bool
-    """Whether some program ran for the first time: it had the first updates, or its record has the first of a metric."""
+    """Whether a program ran for the first time: it had the first updates, or its record has the first of a metric."""
 
 
 def spans(records: Sequence[Mapping[str, Any]]) -> list[Span]:
