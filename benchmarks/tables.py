@@ -335,9 +335,9 @@ def doctor(report: dict[str, Any]) -> str:
             "`unseen` (`benchmarks/doctor_unseen.py`) judges the present doctor: three tasks, seeds and grades that no "
             "threshold was set on, four healthy seeds of each base, faults of the environment under every algorithm "
             "but return decomposition. Its cases were written before the last change of the doctor, its runs were "
-            "diagnosed after it. One look came before: while it was being trained, the healthy runs of `a2c keys` showed alarms "
-            "for terminations without a reason, and that finding learned to count terminations. Random terminations "
-            "are left out where rewards are negative: the sooner an episode ends the more it returns.",
+            "diagnosed after it. One look came before: while it was being trained, the healthy runs of `a2c keys` "
+            "showed alarms for terminations without a reason, and that finding learned to count terminations. Random "
+            "terminations are left out where rewards are negative: the sooner an episode ends the more it returns.",
             "The present rules were chosen on `fresh-again` and `judging`, shown as the present doctor sees them. "
             "`fresh` has the same cases as `fresh-again` with other seeds and judged an earlier rule; its figures are "
             f"those of then. Runs: {sizes}.",

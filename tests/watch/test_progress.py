@@ -251,6 +251,18 @@ def test_the_eta_of_a_run_with_a_warm_up_begins_with_its_updates() -> None:
     assert lines[-1].endswith("ETA 0:40")  # 20 iterations of 2 seconds
 
 
+def test_an_iteration_with_the_first_of_a_metric_says_nothing_of_the_rest() -> None:
+    """2 s each, and 60 s in the eighth, which compiles what it measures."""
+    stream, now = io.StringIO(), [0.0]
+    progress = Progress(steps_plan(), stream, total_iterations=40, clock=lambda: now[0])
+    for number in range(20):
+        now[0] += 60.0 if number == 7 else 2.0
+        seldom = {"policy_gradient_signal_by_env": 0.1} if number in (7, 15) else {}
+        progress.iteration({"iteration": number, "env_steps": 2048 * (number + 1), "updates": 4, **seldom})
+    lines = [text for text in stream.getvalue().splitlines() if text.startswith("iteration ")]
+    assert lines[-1].endswith("ETA 0:40")  # 20 iterations of 2 seconds
+
+
 def test_the_eta_comes_from_the_pace() -> None:
     stream = io.StringIO()
     train(Progress(steps_plan(), stream, lines="classic", total_iterations=100, clock=clock(2.0)), 50)

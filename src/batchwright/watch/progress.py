@@ -70,6 +70,7 @@ class Progress:
         self._moving = MovingStatistics()
         self._steps, self._returns = array("d"), array("d")
         self._pace: deque[tuple[float, float, int]] = deque(maxlen=RATE_ITERATIONS)
+        self._names: set[str] = set()
         self._warming = bool(plan.get("warmup_steps"))  # steps before the first update are faster than those after it
         self._surplus_steps = 0
         self._milestone, self._status_milestone = -1, 0
@@ -102,8 +103,10 @@ class Progress:
     def iteration(self, record: Mapping[str, Any]) -> None:
         """Adds the record of one finished iteration and prints what is due."""
         self._add(record)
-        if self._warming and record.get("updates"):
-            self._warming = False
+        names = {name for name in record if not name.startswith("eval")}
+        compiled, self._names = not names <= self._names, self._names | names  # a program ran for the first time
+        if compiled or (self._warming and record.get("updates")):
+            self._warming = self._warming and not record.get("updates")
             self._pace.clear()
         self._pace.append((self._clock(), self._fraction(record) or 0.0, record["env_steps"]))
         if self.quiet or self._silent:
