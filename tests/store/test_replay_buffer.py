@@ -255,3 +255,34 @@ def test_the_table_of_another_buffer_is_refused() -> None:
     walk.feed(buffer, 13)
     with pytest.raises(UserError, match="keeps 40 steps of each environment, the plan's 200"):
         made(transitions=600).table.take(buffer.table.to_array())
+
+
+@pytest.mark.parametrize("with_next", [False, True])
+@pytest.mark.parametrize("on_device", [False, True])
+def test_recent_transitions_stand_in_order_with_their_ends(with_next: bool, on_device: bool) -> None:
+    buffer, walk = made(transitions=60, with_next=with_next, on_device=on_device), Walk(3, 0.2)
+    for turn in range(20):
+        walk.feed(buffer, 7)
+        if turn == 18:
+            buffer.cut()
+            walk.restart()
+    found = buffer.recent(36)
+    assert found is not None and found.valid.shape == (12, 3)
+    obs, after = np.asarray(found.obs), np.asarray(found.obs[1:] if found.final_obs is None else found.final_obs)
+    for t, i in zip(*np.nonzero(found.valid), strict=True):
+        assert (i, obs[t, i, 1], after[t, i, 1], bool(found.terminated[t, i])) in walk.true
+        assert found.reward[t, i, 0] == obs[t, i, 1]
+    ended = np.asarray(found.terminated | found.truncated)
+    # In next-step form a row that is no transition follows each end, and nothing else but the cut.
+    follows_end = np.zeros_like(ended)
+    follows_end[1:] = ended[:-1]
+    assert not (np.asarray(found.valid) & follows_end).any()
+    assert (~np.asarray(found.valid) & ~follows_end).sum(0).max() <= 1
+    assert ended.any() and not ended.all()
+
+
+def test_a_buffer_with_less_than_asked_shows_all_of_it() -> None:
+    buffer, walk = made(), Walk(3, 0.0)
+    walk.feed(buffer, 4)
+    found = buffer.recent(300)
+    assert found is not None and found.valid.all() and found.valid.shape == (4, 3)

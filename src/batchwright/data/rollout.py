@@ -69,3 +69,6 @@ class CollectResult(NamedTuple):
     all_rewards: Rollout | None = None
     """Rewards and flags of the environments of all processes, with neither observations nor actions; None where this
     process has them all."""
+    recent: Rollout | None = None
+    """The rollout with what was collected before it, where that is kept and a rollout alone shows little of the
+    environment."""

@@ -37,13 +37,19 @@ SLOW_LEAST = {"gamma-too-myopic": 0.85, "target-too-fast": 0.85}
 SLOW_CAUSES = frozenset(
     {"learning-rate-too-low", "gradient-clip-too-tight", "clip-range-too-small", "too-few-updates", "rollout-too-large"}
     | {"too-few-minibatches", "replay-ratio", "target-too-slow", "huber-limit-too-small", "warm-up-too-long"}
-    | {"reward-rate-too-low", "reward-timesteps-too-few", "target-too-fast", "gamma-too-myopic"}
+    | {"reward-rate-too-low", "reward-timesteps-too-few", "target-too-fast", "gamma-too-myopic", "constant-observation"}
 )
 """Findings that are alarms in a run whose return has risen barely, or late and rises still."""
 SLOW_IF_SEEN = frozenset({"gamma-too-long"})
 """The same where the record shows their consequence."""
-HELD_BACK = {"entropy-coef-too-high": 0.62, "unexplained-terminations": 0.0, "repeated-observations": 0.9}
+HELD_BACK = {"entropy-coef-too-high": 0.62, "unexplained-terminations": 0.0, "repeated-observations": 0.9} | {
+    "reward-scale": 0.85
+}
 """Findings that hold a return down where it has settled too, with the least confidence, where the record shows them."""
+FEW_ITERATIONS = 10
+"""A run with fewer has no course: a rollout that long is an alarm by itself."""
+TOO_LONG = 0.85
+"""Confidence in that."""
 
 
 def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
@@ -66,10 +72,17 @@ def by_outcome(found: Sequence[Finding], history: RunHistory) -> list[Finding]:
             return False
         if course is not None:
             return course.shows(one)
+        if is_held_back(one):
+            return True
         steady = history.facts.known_curve is not None and history.facts.get("algo") not in UNLUCKY
         return (judged.state == SHORT or steady) and (not one.hint or one.confidence >= CLEAR_HINT)
 
     return [one if counts(one) else replace(one, severity=NOTE) for one in found]
+
+
+def is_held_back(one: Finding) -> bool:
+    """Whether a finding holds a return down that may have settled."""
+    return one.name in HELD_BACK and one.seen and one.confidence >= HELD_BACK[one.name]
 
 
 @dataclass(frozen=True)
@@ -79,17 +92,16 @@ class Course:
     slow: bool
     moves: bool
     falls: bool
+    short: bool
 
     @classmethod
     def of(cls, history: RunHistory) -> Course:
-        return cls(is_slow(history), not has_settled(history), is_falling(history))
+        short = len(history.returns()) < FEW_ITERATIONS
+        return cls(is_slow(history), not has_settled(history), is_falling(history), short)
 
     def shows(self, one: Finding) -> bool:
         """Whether the return has the course that a finding would give it."""
-        slows = one.name in SLOW_CAUSES or (one.seen and one.name in SLOW_IF_SEEN)
-        if self.slow and slows and one.confidence >= SLOW_LEAST.get(one.name, SLOW_HINT):
-            return True
-        if one.name in HELD_BACK and one.seen and one.confidence >= HELD_BACK[one.name]:
+        if is_held_back(one) or self._is_slowed_by(one):
             return True
         if one.hint and one.confidence < CLEAR_HINT:
             return False
@@ -99,3 +111,9 @@ class Course:
             sure = one.severity == DANGER or (one.name == "learning-rate-too-low" and one.confidence >= CLEARLY_LOW)
             return not one.hint and (self.falls or (self.moves and sure))
         return not one.hint or (one.seen and self.moves)
+
+    def _is_slowed_by(self, one: Finding) -> bool:
+        """Whether a finding makes learning slow in a run that is, or leaves so few iterations that nothing shows."""
+        slows = one.name in SLOW_CAUSES or (one.seen and one.name in SLOW_IF_SEEN)
+        too_long = self.short and one.name == "rollout-too-large" and one.confidence >= TOO_LONG
+        return too_long or (self.slow and slows and one.confidence >= SLOW_LEAST.get(one.name, SLOW_HINT))

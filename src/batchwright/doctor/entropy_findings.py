@@ -25,7 +25,7 @@ EARLY = 0.3
 COLLAPSED_SHARE = 0.15
 COLLAPSED_NATS = 3.0
 """Per continuous dimension: the standard deviation has shrunk to e^-3, a twentieth of its start."""
-HIGH_COEF, SURE_COEF = 0.1, {False: 0.19, True: 0.5}
+HIGH_COEF, SURE_COEF = 0.1, {False: 0.25, True: 0.5}
 """A bonus that may be too high; one that is, for choices and for continuous actions, which bounds cut short."""
 HELD_SHARE, HELD_STATED = 0.75, 10.0
 """Share of its highest at which a bonus holds the entropy of choices, where the user stated so many times the usual."""

@@ -12,12 +12,14 @@ SOURCE = f"docs/training/run-directory.md#metrics; {MEASURED}"
 LAGS = 4
 EARLY = 0.5
 """Part of the record that is looked at: later, a policy that repeats itself hides which action did what."""
-CLEAR_EFFECT = 0.1
+CLEAR_EFFECT = 0.05
 LATE_FACTOR = 3.0
 STUCK_RATIO = 0.12
 REPEATED = 0.1
 UNEXPLAINED = 3.5
 """Standard errors by which the last observations of terminated episodes differ from others; chance gives 2 to 3."""
+UNEXPLAINED_EFFECT = 0.5
+"""Standard deviations by which they differ where they are many; a reason that is observed gives one and more."""
 LEAST_LOOKS = 4
 TELLING = 12
 """Terminations in a rollout from which on a reason that is observed shows: where there is one they lie a standard
@@ -100,7 +102,10 @@ def unexplained_terminations(history: RunHistory) -> Finding | None:
     """Episodes that terminate where nothing that is observed says why."""
     signs, seen = history.column("termination_sign"), history.column("terminations_seen")
     signs = signs[np.isfinite(signs) & (seen >= TELLING)]
-    if len(signs) < LEAST_LOOKS or float(np.median(signs)) > UNEXPLAINED:
+    if len(signs) < LEAST_LOOKS:
+        return None
+    chance = max(UNEXPLAINED, UNEXPLAINED_EFFECT * float(np.sqrt(np.median(seen[seen >= TELLING]))))
+    if float(np.median(signs)) > chance:
         return None
     length = history.typical("episode_length")
     return Finding(

@@ -27,7 +27,7 @@ EXPECTED_GAIN, FULL_AFTER = 0.7, 0.4
 LEAST_STEPS_SHARE = 0.15
 BARELY = 1.5
 """Standard deviations of the first returns."""
-CURVE_HEALTHY, CURVE_HARMED = 0.9, 0.7
+CURVE_HEALTHY, CURVE_HARMED = 0.8, 0.7
 """Shares of the gain of the lowest of three seeds after as many steps."""
 SOONER = 0.7
 """Of the steps, what counts in a run whose learning rate falls within fewer steps."""

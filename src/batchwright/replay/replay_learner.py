@@ -42,6 +42,7 @@ from batchwright.runs.engine_learner import (
     learning_rate_factor,
     run_progress,
 )
+from batchwright.runs.env_evidence import evidence_is_due
 from batchwright.runs.learner import CheckpointParts, Counters, IterationResult, Record, SavedCheckpoint
 from batchwright.runs.non_finite import locate_in_params, locate_in_rollout
 from batchwright.runs.shared_programs import ARRAYS_OF_EVERY_RUN, SharedPrograms, make_shared_engine, program_key
@@ -61,6 +62,8 @@ COLLECT_ARRAYS = (
 )
 """The same of a rollout, and what only the update has."""
 EPISODES_FILE = "episodes.npy"
+SHOWING = 512
+"""Transitions that show what the environment does; a shorter rollout is looked at with those before it."""
 
 
 class ReplayLearner(EngineLearner[ReplayState]):
@@ -121,6 +124,8 @@ class ReplayLearner(EngineLearner[ReplayState]):
         collected = self._collect_rollout(state, stats)
         collect_end = time.perf_counter()
         stored = self._store(collected)
+        if stored and self.shows_recent and evidence_is_due(int(state.counters.iteration)):
+            collected = collected._replace(recent=self.buffer.recent(SHOWING))
         sample = self.sample(int(state.counters.iteration)) if stored and self._can_update(state) else None
         sample_end = time.perf_counter()
         learned = self.update(state.train, state.reward_model, self.buffer, stats, hyper, sample)
@@ -148,6 +153,11 @@ class ReplayLearner(EngineLearner[ReplayState]):
     def steps_of_exploration(self, env_steps: int) -> int:
         """The steps that schedules of exploration go by."""
         return env_steps
+
+    @property
+    def shows_recent(self) -> bool:
+        """Whether a rollout alone shows too little of what the environment does."""
+        return self.replay_settings.steps_per_iteration < SHOWING
 
     def _store(self, collected: CollectResult) -> bool:
         """Puts a rollout into the buffer; False where a number is not finite: such rollouts never enter it."""

@@ -14,7 +14,7 @@ import numpy as np
 from batchwright.data.rollout import CollectResult, Episodes, Rollout
 
 LAGS = 4
-MOST_STEPS, MOST_ENVS, MOST_ENTRIES = 256, 8, 32
+MOST_STEPS, MOST_ROWS, MOST_ENTRIES = 256, 2048, 32
 """What of a rollout is looked at: enough rows for a regression, few enough to cost a fraction of an update."""
 LARGEST_CHOICE = 8
 LEAST_ROWS_PER_COLUMN = 8
@@ -35,14 +35,14 @@ NAMES = frozenset(
 
 def env_evidence(iteration: int, collected: CollectResult) -> dict[str, float]:
     """Metrics of the environment in one rollout; empty in most iterations and for images."""
-    if iteration >= ALWAYS_BEFORE and iteration % EVERY:
+    if not evidence_is_due(iteration):
         return {}
     found = ends_of_episodes(collected.all_rewards or collected.rollout, collected.episodes)
-    obs = _vector(collected.rollout)
+    rollout = collected.recent or collected.rollout
+    part = _part(rollout)
+    obs = _vector(rollout, part)
     if obs is None:
         return found
-    rollout = collected.rollout
-    part = np.s_[:MOST_STEPS, :MOST_ENVS]
     valid = np.asarray(rollout.valid)[part]
     ended = (np.asarray(rollout.terminated) | np.asarray(rollout.truncated))[part]
     steps = len(valid)
@@ -55,12 +55,23 @@ def env_evidence(iteration: int, collected: CollectResult) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in found.items() if np.isfinite(value)}
 
 
-def _vector(rollout: Rollout) -> np.ndarray | None:
+def evidence_is_due(iteration: int) -> bool:
+    """Whether an iteration is looked at."""
+    return iteration < ALWAYS_BEFORE or iteration % EVERY == 0
+
+
+def _part(rollout: Rollout) -> tuple[slice, slice]:
+    """The steps and the environments that are looked at."""
+    steps = min(MOST_STEPS, len(rollout.valid))
+    return slice(0, steps), slice(0, max(1, MOST_ROWS // max(1, steps)))
+
+
+def _vector(rollout: Rollout, part: tuple[slice, slice]) -> np.ndarray | None:
     """Observations [T + 1, N, V] of a part of the rollout; None where they are not plain vectors of floats."""
     obs: Any = rollout.obs
     if getattr(obs, "ndim", 0) != 3 or not np.issubdtype(obs.dtype, np.floating) or obs.shape[2] > MOST_ENTRIES:
         return None
-    return np.asarray(np.asarray(obs)[: MOST_STEPS + 1, :MOST_ENVS], np.float64)
+    return np.asarray(np.asarray(obs)[: part[0].stop + 1, part[1]], np.float64)
 
 
 def scales(rows_BV: np.ndarray) -> dict[str, float]:

@@ -154,6 +154,26 @@ class ReplayBuffer:
         stack.ages[rows] = stack.ages_of(obs_TN, before, ages).reshape(-1)
         return stack.newest(obs_TN)
 
+    def recent(self, transitions: int) -> Rollout | None:
+        """About so many of the newest transitions in order; None where frames of a stack are stored alone."""
+        if self.stack is not None or not hasattr(self.frames.obs, "ndim"):
+            return None
+        steps = min(-(-transitions // self.num_envs), self.table.written - self.table.oldest)
+        first = self.table.written - steps
+        valid: Any = np.zeros((steps, self.num_envs), bool)
+        ended = np.zeros_like(valid)
+        spans = self.table.spans()
+        for start, column, length, finished in zip(spans.first - first, *spans[1:3], spans.finished, strict=True):
+            end = start + length
+            valid[max(0, start) : max(0, end), column] = True
+            if end > 0 and (finished or end < steps):
+                ended[end - 1, column] = True
+        rows = step_rows(first, steps + 1, self.steps, self.num_envs, np).reshape(steps + 1, self.num_envs)
+        found: Any = jax.tree.map(lambda stored: np.asarray(stored[rows]), self.frames)
+        action, reward, terminated = found.action[:-1], found.reward[:-1, :, None], found.terminated[:-1] & valid
+        final = None if found.next_obs is None else found.next_obs[:-1]
+        return Rollout(found.obs, action, reward, terminated, ended & ~terminated, valid, final)
+
     def cut(self) -> None:
         """The running episodes end here, as truncated; their last frames keep the rows they have."""
         self.table.cut()
