@@ -469,6 +469,75 @@ class Keys(JaxTask):
         return jnp.concatenate([places[0] / 2 - 1, (places[1:] - places[0]).reshape(4) / 2, held[None]])
 
 
+class Beam(JaxTask):
+    """A ball on a beam that a motor tilts: 1 for each step until it rolls off."""
+
+    observation = box(-np.inf, np.inf, (4,))
+    action = box(-1.0, 1.0, (1,))
+    max_episode_steps = 200
+
+    def init(self, key: Any) -> Any:
+        start = jax.random.uniform(key, (3,), jnp.float32, -1.0, 1.0)
+        return jnp.stack([0.5 * start[0], 0.02 * start[1], 0.1 * start[2], jnp.float32(0)])  # place, speed, tilt, turn
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        place, speed, tilt, turn = state
+        turn = 0.8 * turn + 0.03 * jnp.clip(action[0], -1.0, 1.0)
+        tilt = jnp.clip(tilt + turn, -0.5, 0.5)
+        speed = speed + 0.03 * jnp.sin(tilt) + 0.003 * jax.random.normal(key)
+        place = place + speed
+        return jnp.stack([place, speed, tilt, turn]), jnp.float32(1), jnp.abs(place) > 1.0
+
+    def observe(self, state: Any) -> Any:
+        return state * jnp.asarray([1.0, 10.0, 3.0, 10.0], jnp.float32)
+
+
+class Forage(JaxTask):
+    """A walker between a ripe and a rotten fruit: 1 for one, minus 1 for the other; both lie elsewhere then."""
+
+    observation = box(-np.inf, np.inf, (6,))
+    action = Discrete(4)
+    max_episode_steps = 50
+
+    def init(self, key: Any) -> Any:
+        return jax.random.uniform(key, (3, 2), jnp.float32, -1.0, 1.0)
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        moves = jnp.asarray([[1, 0], [-1, 0], [0, 1], [0, -1]], jnp.float32)
+        at = jnp.clip(state[0] + 0.2 * moves[action], -1.0, 1.0)
+        near = jnp.abs(state[1:] - at).max(-1) < 0.2
+        fruits = jnp.where(near.any(), jax.random.uniform(key, (2, 2), jnp.float32, -1.0, 1.0), state[1:])
+        reward = near[0].astype(jnp.float32) - near[1].astype(jnp.float32)
+        return jnp.concatenate([at[None], fruits]), reward, jnp.bool_(False)
+
+    def observe(self, state: Any) -> Any:
+        return jnp.concatenate([state[0], (state[1:] - state[0]).reshape(4)])
+
+
+class Dock(JaxTask):
+    """A vessel that is pushed to and fro and has to come to rest at a pier: 1 at rest there, and the end."""
+
+    observation = box(-np.inf, np.inf, (3,))
+    action = Discrete(3)
+    max_episode_steps = 80
+
+    def init(self, key: Any) -> Any:
+        start = jax.random.uniform(key, (2,), jnp.float32, -1.0, 1.0)
+        return jnp.stack([start[0], 0.05 * start[1], jnp.float32(1)])  # place, speed, fuel
+
+    def step(self, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any]:
+        place, speed, fuel = state
+        push = jnp.asarray(action, jnp.float32) - 1.0
+        speed = 0.98 * speed + 0.02 * push + 0.002 * jax.random.normal(key)
+        place = jnp.clip(place + speed, -2.0, 2.0)
+        docked = (jnp.abs(place) < 0.1) & (jnp.abs(speed) < 0.03)
+        reward = jnp.where(docked, 1.0, -0.005 * jnp.abs(push))
+        return jnp.stack([place, speed, fuel - 0.0125]), reward, docked
+
+    def observe(self, state: Any) -> Any:
+        return state * jnp.asarray([1.0, 10.0, 1.0], jnp.float32)
+
+
 class ConstantReturn(Wrapped):
     """Every step pays 1 and every episode is as long: nothing tells one from another."""
 
@@ -486,6 +555,9 @@ OTHER_TASKS: dict[str, Callable[[], JaxTask]] = {
     "lift": Lift,
     "arm": Arm,
     "keys": Keys,
+    "beam": Beam,
+    "forage": Forage,
+    "dock": Dock,
 }
 """Tasks of this file, which the thresholds of the doctor were not set on."""
 BY_NAME = {name: name for name in OTHER_TASKS} | {
@@ -550,6 +622,18 @@ def arm() -> JaxTask:
 
 def keys() -> JaxTask:
     return Keys()
+
+
+def beam() -> JaxTask:
+    return Beam()
+
+
+def forage() -> JaxTask:
+    return Forage()
+
+
+def dock() -> JaxTask:
+    return Dock()
 
 
 def constant() -> JaxTask:

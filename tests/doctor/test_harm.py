@@ -189,3 +189,19 @@ def test_a_target_is_not_blamed_for_updates_that_the_user_made_few() -> None:
         made = plan("LunarLander-v3", **run | updates)
         named.append([one.name for one in examine(RunHistory(records, facts_of(made)))])
     assert "target-too-slow" in named[0] and "target-too-slow" not in named[1] and "replay-ratio" in named[1]
+
+
+@pytest.mark.parametrize(("spread", "state"), [(0.0, HEALTHY), (40.0, OPEN)])
+def test_a_run_of_an_unknown_task_whose_last_episodes_are_all_its_best_is_healthy(spread: float, state: str) -> None:
+    assert verdict(history(episode_return=soon, episode_return_std=spread)).state == state
+
+
+def test_a_delay_that_an_action_needs_is_an_alarm_while_the_return_moves_and_a_note_once_it_has_settled() -> None:
+    effects = {"action_effect_0": 0.01, "action_effect_1": 0.02, "action_effect_2": 0.9, "action_effect_3": 0.01}
+    assert alarms(history(episode_return=late, **effects)) == ["delayed-actions"]
+    assert alarms(history(episode_return=soon, **effects)) == []
+
+
+def test_observations_that_stand_still_are_an_alarm_where_the_return_has_settled_too() -> None:
+    assert alarms(history(episode_return=soon, obs_repeat_fraction=0.7)) == ["repeated-observations"]
+    assert alarms(history(episode_return=soon, obs_repeat_fraction=0.2)) == []

@@ -69,6 +69,8 @@ def verdict(history: RunHistory) -> Verdict:
         return Verdict(HARMED, "the return has not risen by more than its noise")
     if (known is None or known.gained is None) and has_fallen(history):
         return Verdict(HARMED, "the return has lost half of its range")
+    if known is None and is_saturated(history):
+        return Verdict(HEALTHY, "all of the last episodes have the best return so far")
     return known or Verdict(OPEN)
 
 
