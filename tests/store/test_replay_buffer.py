@@ -281,8 +281,9 @@ def test_recent_transitions_stand_in_order_with_their_ends(with_next: bool, on_d
     assert ended.any() and not ended.all()
 
 
-def test_a_buffer_with_less_than_asked_shows_all_of_it() -> None:
+def test_a_buffer_with_less_than_asked_shows_nothing() -> None:
     buffer, walk = made(), Walk(3, 0.0)
     walk.feed(buffer, 4)
-    found = buffer.recent(300)
+    assert buffer.recent(13) is None
+    found = buffer.recent(12)
     assert found is not None and found.valid.all() and found.valid.shape == (4, 3)

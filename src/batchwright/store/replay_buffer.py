@@ -155,10 +155,15 @@ class ReplayBuffer:
         return stack.newest(obs_TN)
 
     def recent(self, transitions: int) -> Rollout | None:
-        """About so many of the newest transitions in order; None where frames of a stack are stored alone."""
-        if self.stack is not None or not hasattr(self.frames.obs, "ndim"):
+        """About so many of the newest transitions in order.
+
+        None while there are fewer, so that one compiled program takes them, and where frames of a stack are stored
+        alone.
+        """
+        steps = -(-transitions // self.num_envs)
+        standing = self.table.written - self.table.oldest
+        if self.stack is not None or not hasattr(self.frames.obs, "ndim") or standing < steps:
             return None
-        steps = min(-(-transitions // self.num_envs), self.table.written - self.table.oldest)
         first = self.table.written - steps
         valid: Any = np.zeros((steps, self.num_envs), bool)
         ended = np.zeros_like(valid)
@@ -169,7 +174,8 @@ class ReplayBuffer:
             if end > 0 and (finished or end < steps):
                 ended[end - 1, column] = True
         rows = step_rows(first, steps + 1, self.steps, self.num_envs, np).reshape(steps + 1, self.num_envs)
-        found: Any = jax.tree.map(lambda stored: np.asarray(stored[rows]), self.frames)
+        taken = _take_on_device(self.frames, rows) if self.on_device else _take(self.frames, rows)
+        found: Any = jax.tree.map(np.asarray, taken)
         action, reward, terminated = found.action[:-1], found.reward[:-1, :, None], found.terminated[:-1] & valid
         final = None if found.next_obs is None else found.next_obs[:-1]
         return Rollout(found.obs, action, reward, terminated, ended & ~terminated, valid, final)
@@ -288,6 +294,13 @@ def _put_compiled(frames: Frames, added: _Added, after: Any, start: Any, steps: 
 
 # Donated: the rows are written where they are, nothing is copied.
 _put_on_device = jax.jit(_put_compiled, static_argnums=4, donate_argnums=0)
+
+
+def _take(frames: Frames, rows: Any) -> Any:
+    return jax.tree.map(lambda stored: stored[rows], frames)
+
+
+_take_on_device = jax.jit(_take)
 
 
 def _stack_of(observation: Spec, frames: int, rows: int) -> FrameStack:
