@@ -1,13 +1,13 @@
 """Trains runs with one graded fault and healthy ones, measures the harm of each, and judges the doctor by them.
 
-python benchmarks/doctor.py train [--set unseen] [--only WORD ...]  trains what is not there yet
+python benchmarks/doctor.py train [--set further] [--only WORD ...]  trains what is not there yet
 python benchmarks/doctor.py judge [--all] [--json FILE]             all sets that are there; no training: records alone
-python benchmarks/doctor.py repair [--set unseen]                   harmed runs, first flags applied
-python benchmarks/doctor.py try [--set unseen]                      harmed runs, what `--try` chose applied
+python benchmarks/doctor.py repair [--set further]                   harmed runs, first flags applied
+python benchmarks/doctor.py try [--set further]                      harmed runs, what `--try` chose applied
 
 A run is harmed where its return at the end of training has lost more than 25% of what healthy runs of its base gain
 over their first return, and lies below every one of them. A fault that harms nothing makes a healthy run of odd
-numbers, on which an alarm is false. The set `unseen` judges the present doctor: tasks, seeds and grades that nothing
+numbers, on which an alarm is false. The set `further` judged the present doctor: tasks, seeds and grades that nothing
 was chosen on. All others have been looked at, and are for choosing.
 """
 
@@ -339,7 +339,7 @@ def show(found: dict[str, Any], everything: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("train", "judge", "repair", "try"))
-    parser.add_argument("--set", dest="chosen", choices=tuple(SETS), default="unseen")
+    parser.add_argument("--set", dest="chosen", choices=tuple(SETS), default="further")
     parser.add_argument("--runs", type=Path, default=Path("runs/doctor"))
     parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("--only", nargs="+", default=[])

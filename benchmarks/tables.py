@@ -332,15 +332,17 @@ def doctor(report: dict[str, Any]) -> str:
             "otherwise it counts as a harmless run with an odd number, on which an alarm is false. The cause is named "
             "where a finding that was fixed beforehand (`benchmarks/doctor_faults.py`) stands among the alarms. A base "
             "is an environment and an algorithm, with or without preset.",
-            "`unseen` (`benchmarks/doctor_unseen.py`) judges the present doctor: three tasks, seeds and grades that no "
-            "threshold was set on, four healthy seeds of each base, faults of the environment under every algorithm "
-            "but return decomposition. Its cases were written before the last change of the doctor, its runs were "
-            "diagnosed after it. One look came before: while it was being trained, the healthy runs of `a2c keys` "
-            "showed alarms for terminations without a reason, and that finding learned to count terminations. Random "
-            "terminations are left out where rewards are negative: the sooner an episode ends the more it returns.",
-            "The present rules were chosen on `fresh-again` and `judging`, shown as the present doctor sees them. "
-            "`fresh` has the same cases as `fresh-again` with other seeds and judged an earlier rule; its figures are "
-            f"those of then. Runs: {sizes}.",
+            "`unseen` and `further` (`benchmarks/doctor_unseen.py`) are tasks, seeds and grades that no threshold was "
+            "set on, four healthy seeds of each base, faults of the environment under every algorithm but return "
+            "decomposition. `unseen` judged the doctor first; what it missed was mended, and `further`, trained after "
+            "that, judged it once. Each stands as it was judged. One look came before `unseen`: while it was being "
+            "trained, the healthy runs of `a2c keys` showed alarms for terminations without a reason, and that finding "
+            "learned to count terminations. After `further` a rule was added (a run whose last episodes are all its "
+            "best is healthy), which would leave one false alarm out. Random terminations are not planted where "
+            "rewards are negative: the sooner an episode ends the more it returns.",
+            "The rules were chosen on `fresh-again` and `judging`, shown as the present doctor sees them. `fresh` has "
+            "the same cases as `fresh-again` with other seeds and judged an earlier rule; its figures are those of "
+            f"then. `--try` was run on {sets['further']['tried_runs']} of the harmed runs of `further`. Runs: {sizes}.",
             table(["", "aim", *titles], rows),
             "Per algorithm, in the sets that have several:",
             table(
@@ -361,7 +363,7 @@ def _of(found: dict[str, Any], share: str, count: str) -> str:
     return f"{_in_percent(found[share])} of {found[count]}" if found.get(count) else "not measured"
 
 
-_FAULT_SETS = ("unseen", "fresh-again", "judging", "fresh")
+_FAULT_SETS = ("further", "unseen", "fresh-again", "judging", "fresh")
 _FAULT_COLUMNS = ("base", "harmed", "cause at place", "named first instead", "repaired")
 
 

@@ -18,7 +18,7 @@ from batchwright.runs.learner import IterationResult, Record
 from batchwright.runs.loop import run
 from batchwright.runs.recorder import OutputOptions, RunRecorder
 from batchwright.runs.start_state import StartOptions, start_or_resume
-from batchwright.runs.time_forecast import Enough, Speed
+from batchwright.runs.time_forecast import Compiled, Enough, Speed
 from batchwright.watch.metric_log import EventLog
 
 MakeLearner = Callable[[], EngineLearner[Any]]
@@ -42,7 +42,7 @@ class RehearsalRecorder(RunRecorder):
 
 def rehearse(plan: Plan, make_learner: MakeLearner) -> Speed:
     """The speed of a plan. Of two rehearsals the first only compiles: the run will find its programs in the cache."""
-    _train(plan, make_learner, Enough(iterations=1, seconds=0.0))
+    _train(plan, make_learner, Compiled())
     jax.clear_caches()  # type: ignore[no-untyped-call]
     enough = Enough()
     return enough.speed(*_train(plan, make_learner, enough))

@@ -23,6 +23,8 @@ LEAST_ITERATIONS = 3
 """With updates, of which the first compiles and does not count."""
 MOST_SECONDS = 60.0
 """After so long a measurement ends with what it has."""
+COMPILING_ITERATIONS, COMPILING_SECONDS = 9, 1.0
+"""Of a rehearsal that only compiles: what runs in one of eight iterations compiles in it too, where these are short."""
 WORTH_SAYING_SECONDS = 20.0
 """A shorter run is over before its forecast is read."""
 REMEMBERED, MEASURED = "remembered from", "measured over"
@@ -98,25 +100,36 @@ class Span:
     """Whether a program ran for the first time: it had the first updates, or its record has the first of a metric."""
 
 
-def spans(records: Sequence[Mapping[str, Any]]) -> list[Span]:
-    """The iterations of a run. Records, checkpoints and the doctor's work between iterations cost time too.
+class SpanReader:
+    """Reads the records of a run one after the other."""
 
-    An evaluation is priced apart. That of the last record comes after it: then only the iteration's own time is left.
-    """
-    found: list[Span] = []
-    steps, elapsed, known = 0, 0.0, set[str]()
-    for record in records:
-        made, steps = int(record["env_steps"]) - steps, int(record["env_steps"])
+    def __init__(self) -> None:
+        self._steps, self._elapsed, self._updated = 0, 0.0, False
+        self._names: set[str] = set()
+
+    def read(self, record: Mapping[str, Any]) -> Span:
+        """The next iteration. Records, checkpoints and the doctor's work between iterations cost time too.
+
+        An evaluation is priced apart. That of the last record comes after it: then only the iteration's own time is
+        left.
+        """
+        made, self._steps = int(record["env_steps"]) - self._steps, int(record["env_steps"])
         seconds, now = made / record["steps_per_second"], record.get(ELAPSED_SECONDS)
         if now is not None:
             evaluated = float(record.get(EVALUATION_SECONDS, 0.0))
-            seconds, elapsed = max(seconds, float(now) - elapsed - evaluated), float(now)
+            seconds, self._elapsed = max(seconds, float(now) - self._elapsed - evaluated), float(now)
         updated = bool(record.get("updates"))
-        names = {name for name in record if not name.startswith("eval")}  # evaluations are priced apart
-        compiled = not names <= known or (updated and not any(span.updated for span in found))
-        found.append(Span(made, seconds, updated, compiled))
-        known |= names
-    return found
+        names = {name for name in record if not name.startswith("eval")}
+        compiled = not names <= self._names or (updated and not self._updated)
+        self._names |= names
+        self._updated = self._updated or updated
+        return Span(made, seconds, updated, compiled)
+
+
+def spans(records: Sequence[Mapping[str, Any]]) -> list[Span]:
+    """The iterations of a run."""
+    reader = SpanReader()
+    return [reader.read(record) for record in records]
 
 
 def speed_of(records: Sequence[Mapping[str, Any]], run_seconds: float) -> Speed | None:
@@ -147,12 +160,14 @@ class Enough:
     def __init__(self, iterations: int = LEAST_ITERATIONS, seconds: float = MEASURED_SECONDS) -> None:
         self.iterations, self.seconds = iterations, seconds
         self.records: list[Mapping[str, Any]] = []
+        self._reader, self._updating, self._measured = SpanReader(), 0, 0.0
 
     def add(self, record: Mapping[str, Any]) -> bool:
         self.records.append(record)
-        timed = [span for span in spans(self.records) if span.updated]
-        seconds = sum(span.seconds for span in timed if not span.compiled)
-        enough = len(timed) >= self.iterations and seconds >= self.seconds
+        span = self._reader.read(record)
+        self._updating += span.updated
+        self._measured += span.seconds if span.updated and not span.compiled else 0.0
+        enough = self._updating >= self.iterations and self._measured >= self.seconds
         return enough or float(record[ELAPSED_SECONDS]) >= MOST_SECONDS
 
     def speed(self, run_seconds: float, evaluation_seconds: float) -> Speed:
@@ -164,6 +179,14 @@ class Enough:
             price = _per_step(timed[1:] or timed)
             found = Speed(price, price, steps / len(timed), 0.0, timed[0].seconds, len(timed))
         return replace(found, evaluation_seconds=evaluation_seconds)
+
+
+class Compiled(Enough):
+    """Whether all programs of a run have run: after some iterations, or a second of them where they are long."""
+
+    def add(self, record: Mapping[str, Any]) -> bool:
+        enough = super().add(record)
+        return enough or self._updating >= COMPILING_ITERATIONS or self._measured >= COMPILING_SECONDS
 
 
 class FirstForecast:
