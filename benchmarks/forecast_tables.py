@@ -44,9 +44,9 @@ def _time(rows: list[dict[str, Any]]) -> str:
     columns = ["run", "forecast, s", "took, s", "off by", "remembered", "ETA / left, s", "off by", "load before"]
     etas = [row["eta_error"] for row in rows if "eta" in row]
     return (
-        "Time: `plan ENV --forecast`, then the run, in seconds of CPU time on one core, beside nothing else but short "
-        "commands; the load before is that of two cores. An ETA at 10% of a run of 8 s, of which the first second "
-        "counts nothing, is as far off as episodes get longer. `remembered` is the forecast for the same run afterwards, from its own record. "
+        "Time: `plan ENV --forecast`, then the run, in seconds of CPU time on one core; the load before is that "
+        "of two cores. The ETA of the shortest run is off because its episodes get longer, and with them fewer. "
+        "`remembered` is the forecast for the same run afterwards, from its own record. "
         f"Before the run: {_near('time', [row['error'] for row in rows])} ETA: {_near('time', etas)}\n\n"
         + table(columns, cells)
     )
