@@ -30,12 +30,12 @@ ENVPOOL = {"engine": "envpool"}
 
 def tuned(env: str, preset: str, steps: int, **more: Any) -> tuple[str, Base]:
     algo = preset.split("-", maxsplit=1)[0]
-    return f"{env.rsplit('-v', 1)[0]} {algo} {preset}", Base(env, {"preset": preset, "total_steps": steps, **more})
+    return f"{env} {algo} {preset}", Base(env, {"preset": preset, "total_steps": steps, **more})
 
 
 def default(env: str, algo: str, steps: int, **more: Any) -> tuple[str, Base]:
     settings = {"preset": "none", "algo": algo, "total_steps": steps, **more}
-    return f"{env.rsplit('-v', 1)[0]} {algo} none", Base(env, settings)
+    return f"{env} {algo} none", Base(env, settings)
 
 
 RUNS = dict(

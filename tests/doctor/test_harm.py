@@ -144,6 +144,8 @@ def test_known_curves_are_those_of_the_same_environment_algorithm_and_preset() -
     bare = known_curve(plan("CartPole-v1", preset="none", total_steps=40_000))
     assert bare is not None and bare.source == "the default"
     assert known_curve(plan("IdentityDiscrete-v0", preset="none", total_steps=40_000)) is None
+    shorter = plan(obs_shape=4, action_size=2, preset="ppo-cartpole", total_steps=40_000)
+    assert known_curve(shorter) is None  # no environment is named
 
 
 @pytest.mark.parametrize(("algo", "state"), [("ppo", HARMED), ("sac", HARMED), ("dqn", OPEN)])

@@ -62,9 +62,8 @@ def _curves() -> dict[str, Any]:
 
 def known_curve(plan: Plan) -> KnownCurve | None:
     """The returns of other runs with the same environment, algorithm and preset; None where nobody measured them."""
-    name, _, version = (plan.task.name or "").rpartition("-v")
     preset = next(iter(sorted(presets_of(plan))), NO_PRESET)
-    found = _curves().get(f"{name} {plan.algo} {preset}") if version.isdigit() else None
+    found = _curves().get(f"{plan.task.name} {plan.algo} {preset}")
     if found is None:
         return None
     source = "the default" if preset == NO_PRESET else f"preset {preset}"
