@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from batchwright.data.arrays import BoolTN, BoolTNM, FloatNS, FloatTN, FloatTNA, FloatTND, FloatTNK, IntTN, Tree
@@ -69,6 +70,5 @@ class CollectResult(NamedTuple):
     all_rewards: Rollout | None = None
     """Rewards and flags of the environments of all processes, with neither observations nor actions; None where this
     process has them all."""
-    recent: Rollout | None = None
-    """The rollout with what was collected before it, where that is kept and a rollout alone shows little of the
-    environment."""
+    recent: Callable[[], Rollout | None] | None = None
+    """Gives the rollout with what was collected before it, where it shows too little alone."""

@@ -73,7 +73,7 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
         on_event: OnEvent | None,
         programs: SharedPrograms | None = None,
     ) -> None:
-        self.plan, self.on_policy_settings = plan, settings
+        self.plan, self.on_policy_settings, self.gamma = plan, settings, np.float32(settings.constants.gamma)
         self.normalize_obs = settings.normalize_obs
         super().__init__(settings.run, env, engine, policy, on_event, programs)
         normalises = settings.normalize_obs or settings.normalize_rewards
@@ -89,10 +89,6 @@ class OnPolicyLearner(EngineLearner[OnPolicyState]):
 
     def program_key(self, name: str) -> Hashable:
         return on_policy_program_key(name, self.env, self.plan)
-
-    @property
-    def gamma(self) -> np.float32:
-        return np.float32(self.on_policy_settings.constants.gamma)
 
     @property
     def collect_steps(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -42,7 +43,6 @@ from batchwright.runs.engine_learner import (
     learning_rate_factor,
     run_progress,
 )
-from batchwright.runs.env_evidence import evidence_is_due
 from batchwright.runs.learner import CheckpointParts, Counters, IterationResult, Record, SavedCheckpoint
 from batchwright.runs.non_finite import locate_in_params, locate_in_rollout
 from batchwright.runs.shared_programs import ARRAYS_OF_EVERY_RUN, SharedPrograms, make_shared_engine, program_key
@@ -124,8 +124,6 @@ class ReplayLearner(EngineLearner[ReplayState]):
         collected = self._collect_rollout(state, stats)
         collect_end = time.perf_counter()
         stored = self._store(collected)
-        if stored and self.shows_recent and evidence_is_due(int(state.counters.iteration)):
-            collected = collected._replace(recent=self.buffer.recent(SHOWING))
         sample = self.sample(int(state.counters.iteration)) if stored and self._can_update(state) else None
         sample_end = time.perf_counter()
         learned = self.update(state.train, state.reward_model, self.buffer, stats, hyper, sample)
@@ -148,16 +146,14 @@ class ReplayLearner(EngineLearner[ReplayState]):
         jax.block_until_ready(rollout)  # type: ignore[no-untyped-call]
         if self.session.actions_since_start is not None:
             self.session.actions_since_start.append(np.asarray(rollout.action))
-        return CollectResult(collect_state, rollout, episodes, rollout.action, settings.steps_per_iteration)
+        recent = partial(self.buffer.recent, SHOWING) if settings.steps_per_iteration < SHOWING else None
+        return CollectResult(
+            collect_state, rollout, episodes, rollout.action, settings.steps_per_iteration, recent=recent
+        )
 
     def steps_of_exploration(self, env_steps: int) -> int:
         """The steps that schedules of exploration go by."""
         return env_steps
-
-    @property
-    def shows_recent(self) -> bool:
-        """Whether a rollout alone shows too little of what the environment does."""
-        return self.replay_settings.steps_per_iteration < SHOWING
 
     def _store(self, collected: CollectResult) -> bool:
         """Puts a rollout into the buffer; False where a number is not finite: such rollouts never enter it."""

@@ -35,10 +35,10 @@ NAMES = frozenset(
 
 def env_evidence(iteration: int, collected: CollectResult) -> dict[str, float]:
     """Metrics of the environment in one rollout; empty in most iterations and for images."""
-    if not evidence_is_due(iteration):
+    if iteration >= ALWAYS_BEFORE and iteration % EVERY:
         return {}
     found = ends_of_episodes(collected.all_rewards or collected.rollout, collected.episodes)
-    rollout = collected.recent or collected.rollout
+    rollout = (collected.recent and collected.recent()) or collected.rollout
     part = _part(rollout)
     obs = _vector(rollout, part)
     if obs is None:
@@ -53,11 +53,6 @@ def env_evidence(iteration: int, collected: CollectResult) -> dict[str, float]:
         found |= action_effects(obs[:steps], change, _columns(np.asarray(rollout.action)[part]), goes_on, ended)
         found |= termination_signs(rollout, obs, valid, part)
     return {name: float(f"{value:.4g}") for name, value in found.items() if np.isfinite(value)}
-
-
-def evidence_is_due(iteration: int) -> bool:
-    """Whether an iteration is looked at."""
-    return iteration < ALWAYS_BEFORE or iteration % EVERY == 0
 
 
 def _part(rollout: Rollout) -> tuple[slice, slice]:
