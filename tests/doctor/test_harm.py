@@ -109,9 +109,9 @@ def test_a_number_that_does_not_make_learning_slow_stays_a_note_in_a_slow_run() 
 
 
 def test_a_run_whose_last_episodes_are_all_its_best_is_not_slow() -> None:
-    survives = history(episode_return=lambda k: min(200.0, late(k)), episode_return_std=0.0)
-    assert not is_slow(survives)
-    assert is_slow(history(episode_return=lambda k: min(200.0, late(k)), episode_return_std=40.0))
+    longer = {"episode_return": lambda k: min(200.0, late(k)), "episode_length": lambda k: min(500.0, 20.0 + 25 * k)}
+    assert not is_slow(history(**longer, episode_return_std=0.0))
+    assert is_slow(history(**longer, episode_return_std=40.0))
 
 
 @pytest.mark.parametrize(("kl", "named"), [(4.0, ["clip-range-too-large"]), (0.01, [])])
@@ -193,9 +193,19 @@ def test_a_target_is_not_blamed_for_updates_that_the_user_made_few() -> None:
     assert "target-too-slow" in named[0] and "target-too-slow" not in named[1] and "replay-ratio" in named[1]
 
 
-@pytest.mark.parametrize(("spread", "state"), [(0.0, HEALTHY), (40.0, OPEN)])
-def test_a_run_of_an_unknown_task_whose_last_episodes_are_all_its_best_is_healthy(spread: float, state: str) -> None:
-    assert verdict(history(episode_return=soon, episode_return_std=spread)).state == state
+@pytest.mark.parametrize(
+    ("spread", "length", "state"),
+    [
+        (0.0, lambda k: min(500.0, 20.0 + 50 * k), HEALTHY),
+        (40.0, lambda k: min(500.0, 20.0 + 50 * k), OPEN),
+        (0.0, lambda k: 500.0, OPEN),  # a policy that always does the same, in a task of one length
+        (0.0, lambda k: 50.0, OPEN),
+    ],
+)
+def test_a_run_of_an_unknown_task_that_has_learned_to_survive_is_healthy(
+    spread: float, length: Returns, state: str
+) -> None:
+    assert verdict(history(episode_return=soon, episode_return_std=spread, episode_length=length)).state == state
 
 
 def test_a_delay_that_an_action_needs_is_an_alarm_while_the_return_moves_and_a_note_once_it_has_settled() -> None:

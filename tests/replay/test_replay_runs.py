@@ -334,3 +334,14 @@ def test_only_normalised_observations_are_clipped(normalize_obs: bool, seen: lis
     learner = make_replay_learner(plan(**SMALL, normalize_obs=normalize_obs), "Pendulum-v1")
     stats = learner.start().obs_stats(learner.normalize_obs)
     assert np.asarray(learner.policy.preprocess(np.float32([[25.0, -300.0, 0.5]]), stats)).tolist() == [seen]
+
+
+def test_a_rollout_of_a_few_steps_shows_what_actions_do_together_with_those_before_it(tmp_path: Path) -> None:
+    """32 steps of one environment are too few for a regression on the last four actions; 512 transitions do."""
+    few = {"env": "CartPole-v1", "algo": "dqn", "engine": "jax", "preset": "none", "hidden": "8", "eval_episodes": 1}
+    sizes = {"num_envs": 1, "rollout_steps": 32, "updates_per_iteration": 1, "warmup_steps": 1_000}
+    run = batchwright.train(run_dir=tmp_path / "run", quiet=True, total_steps=1_024, **few, **sizes).run_dir
+    records = [json.loads(text) for text in (run / "metrics.jsonl").read_text().splitlines()]
+    looked_at = [one["iteration"] for one in records if "action_effect_0" in one]
+    assert looked_at == [15, 16, 24]  # 16 rollouts of 32 make 512, and one in eight is looked at after those
+    assert all(one["action_effect_0"] > 5 * one["action_effect_1"] for one in records if "action_effect_0" in one)

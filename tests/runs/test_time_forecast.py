@@ -11,7 +11,7 @@ import pytest
 import batchwright
 from batchwright.api import forecast
 from batchwright.runs import time_forecast
-from batchwright.runs.time_forecast import Enough, FirstForecast, Speed, speed_of
+from batchwright.runs.time_forecast import Compiled, Enough, FirstForecast, Speed, speed_of
 from run_batchwright import refusal, run
 from small_runs import SMALL, start
 
@@ -41,6 +41,13 @@ def test_an_iteration_with_a_metric_that_none_before_it_had_counts_as_the_start(
     enough = Enough(iterations=3, seconds=5.0)
     said = [enough.add(record | {"elapsed_seconds": 1.0 * k}) for k, record in enumerate(records)]
     assert said == [False] * 6 + [True, True]
+
+
+def test_a_rehearsal_that_only_compiles_ends_after_nine_iterations_or_a_second_of_them() -> None:
+    quick, long = Compiled(), Compiled()
+    ends = [quick.add(line(10 * k, 10, 0.01, elapsed_seconds=5.0 + 0.01 * k)) for k in range(1, 10)]
+    assert ends == [False] * 8 + [True]
+    assert [long.add(line(10 * k, 10, 2.0, elapsed_seconds=5.0 + 2.0 * k)) for k in (1, 2)] == [False, True]
 
 
 def test_steps_before_the_first_update_have_a_price_of_their_own() -> None:

@@ -42,8 +42,11 @@ SLOW_CAUSES = frozenset(
 """Findings that are alarms in a run whose return has risen barely, or late and rises still."""
 SLOW_IF_SEEN = frozenset({"gamma-too-long"})
 """The same where the record shows their consequence."""
-HELD_BACK = {"entropy-coef-too-high": 0.62, "unexplained-terminations": 0.0, "repeated-observations": 0.9} | {
-    "reward-scale": 0.85
+HELD_BACK = {
+    "entropy-coef-too-high": 0.62,
+    "unexplained-terminations": 0.0,
+    "repeated-observations": 0.9,
+    "reward-scale": 0.85,
 }
 """Findings that hold a return down where it has settled too, with the least confidence, where the record shows them."""
 FEW_ITERATIONS = 10

@@ -16,8 +16,9 @@ SETTLED = 0.1
 """Share of the range of returns."""
 FALLEN, FALLING = 0.5, 0.25
 """Shares of the range of returns: lost beyond doubt, and lost where a finding says why."""
-SATURATED = 0.02
-"""Share of the range of returns within which the last of them lie, near the best."""
+SATURATED, ENDED_EARLY = 0.02, 0.9
+"""Share of the range of returns within which the last of them lie, near the best; share of the time limit before which
+the first episodes ended."""
 RISING, SINCE = 0.15, 0.6
 """Share of the range of returns that a slow run gains in the last part of its record, and where that part begins."""
 LATE = 0.4
@@ -70,7 +71,7 @@ def verdict(history: RunHistory) -> Verdict:
     if (known is None or known.gained is None) and has_fallen(history):
         return Verdict(HARMED, "the return has lost half of its range")
     if known is None and is_saturated(history):
-        return Verdict(HEALTHY, "all of the last episodes have the best return so far")
+        return Verdict(HEALTHY, "all of the last episodes survive with the best return so far")
     return known or Verdict(OPEN)
 
 
@@ -202,12 +203,16 @@ def is_slow(history: RunHistory) -> bool:
 
 
 def is_saturated(history: RunHistory) -> bool:
-    """Whether all of the last episodes have the best return so far, as those that survive to the time limit have."""
-    returns = history.returns()
+    """Whether all of the last episodes survive to the time limit, as the first did not, with the best return so far."""
+    returns, limit = history.returns(), history.episode_steps
+    at_first, at_last = history.typical("episode_length", 0.0, 0.2), history.typical("episode_length", 0.95)
+    if not len(returns) or not limit or not at_first or not at_last:
+        return False
     last = returns[-max(3, len(returns) // 20) :]
-    span = float(returns.max() - returns.min()) if len(returns) else 0.0
+    span = float(returns.max() - returns.min())
     within = history.typical("episode_return_std", 0.95) or 0.0
-    return span > 0 and float(returns.max() - last.min()) < SATURATED * span and within < SATURATED * span
+    best = float(returns.max() - last.min()) < SATURATED * span and within < SATURATED * span
+    return span > 0 and best and at_first <= ENDED_EARLY * limit <= at_last
 
 
 def spread_at_first(history: RunHistory) -> float:

@@ -14,7 +14,7 @@ from batchwright.runs.run_settings import RunSettings
 from batchwright.runs.shared_programs import ARRAYS_OF_EVERY_RUN
 from batchwright.runs.versions import versions
 from batchwright.watch.lines import duration
-from batchwright.watch.metric_log import ELAPSED_SECONDS, EVALUATION_SECONDS
+from batchwright.watch.metric_log import ELAPSED_SECONDS, EVALUATION_SECONDS, FirstMetrics
 
 SPEEDS_FILE = "speeds.json"
 CACHE_FORMAT = "2"
@@ -105,7 +105,7 @@ class SpanReader:
 
     def __init__(self) -> None:
         self._steps, self._elapsed, self._updated = 0, 0.0, False
-        self._names: set[str] = set()
+        self._metrics = FirstMetrics()
 
     def read(self, record: Mapping[str, Any]) -> Span:
         """The next iteration. Records, checkpoints and the doctor's work between iterations cost time too.
@@ -119,9 +119,7 @@ class SpanReader:
             evaluated = float(record.get(EVALUATION_SECONDS, 0.0))
             seconds, self._elapsed = max(seconds, float(now) - self._elapsed - evaluated), float(now)
         updated = bool(record.get("updates"))
-        names = {name for name in record if not name.startswith("eval")}
-        compiled = not names <= self._names or (updated and not self._updated)
-        self._names |= names
+        compiled = self._metrics.has_first(record) or (updated and not self._updated)
         self._updated = self._updated or updated
         return Span(made, seconds, updated, compiled)
 

@@ -157,21 +157,21 @@ class ReplayBuffer:
     def recent(self, transitions: int) -> Rollout | None:
         """About so many of the newest transitions in order.
 
-        None while there are fewer, so that one compiled program takes them, and where frames of a stack are stored
-        alone.
+        None for all but vectors, and while there are fewer, so that one compiled program takes them.
         """
         steps = -(-transitions // self.num_envs)
         standing = self.table.written - self.table.oldest
-        if self.stack is not None or not hasattr(self.frames.obs, "ndim") or standing < steps:
+        if getattr(self.frames.obs, "ndim", 0) != 2 or standing < steps:
             return None
         first = self.table.written - steps
         valid: Any = np.zeros((steps, self.num_envs), bool)
         ended = np.zeros_like(valid)
-        spans = self.table.spans()
+        stored = self.table.spans()
+        spans = stored.where(stored.first + stored.length > first)
         for start, column, length, finished in zip(spans.first - first, *spans[1:3], spans.finished, strict=True):
             end = start + length
-            valid[max(0, start) : max(0, end), column] = True
-            if end > 0 and (finished or end < steps):
+            valid[max(0, start) : end, column] = True
+            if finished or end < steps:
                 ended[end - 1, column] = True
         rows = step_rows(first, steps + 1, self.steps, self.num_envs, np).reshape(steps + 1, self.num_envs)
         taken = _take_on_device(self.frames, rows) if self.on_device else _take(self.frames, rows)

@@ -43,6 +43,22 @@ ELAPSED_SECONDS = "elapsed_seconds"
 MACHINE_DEPENDENT = ("_seconds", "_per_second", "_bytes", "_use")
 
 
+class FirstMetrics:
+    """Tells of each record in turn whether it has the first of a metric: then a program ran for the first time.
+
+    Those of evaluations do not count: evaluations are priced apart.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def has_first(self, record: Mapping[str, Any]) -> bool:
+        names = {name for name in record if not name.startswith("eval")}
+        new = not names <= self._known
+        self._known |= names
+        return new
+
+
 class IterationLines(JsonLines):
     """Lines that begin with their iteration, in its order."""
 

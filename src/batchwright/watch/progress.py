@@ -28,6 +28,7 @@ from batchwright.watch.lines import (
     more_than_requested,
     rollout_header,
 )
+from batchwright.watch.metric_log import FirstMetrics
 from batchwright.watch.statistics import MovingStatistics, is_finite_number
 
 BATCH_LINES = 30
@@ -70,7 +71,7 @@ class Progress:
         self._moving = MovingStatistics()
         self._steps, self._returns = array("d"), array("d")
         self._pace: deque[tuple[float, float, int]] = deque(maxlen=RATE_ITERATIONS)
-        self._names: set[str] = set()
+        self._metrics = FirstMetrics()
         self._warming = bool(plan.get("warmup_steps"))  # steps before the first update are faster than those after it
         self._surplus_steps = 0
         self._milestone, self._status_milestone = -1, 0
@@ -103,9 +104,7 @@ class Progress:
     def iteration(self, record: Mapping[str, Any]) -> None:
         """Adds the record of one finished iteration and prints what is due."""
         self._add(record)
-        names = {name for name in record if not name.startswith("eval")}
-        compiled, self._names = not names <= self._names, self._names | names  # a program ran for the first time
-        if compiled or (self._warming and record.get("updates")):
+        if self._metrics.has_first(record) or (self._warming and record.get("updates")):
             self._warming = self._warming and not record.get("updates")
             self._pace.clear()
         self._pace.append((self._clock(), self._fraction(record) or 0.0, record["env_steps"]))
